@@ -1,0 +1,32 @@
+# Switches of the build and the flags that every target gets.
+option(SINKTRAP_SANITIZE "Build with address and undefined-behaviour sanitizers" OFF)
+option(SINKTRAP_FUZZ "Build the libFuzzer targets (clang)" OFF)
+set(SINKTRAP_CUDA "AUTO" CACHE STRING "Build the kernels for a GPU: AUTO (where nvcc is), ON, OFF")
+set_property(CACHE SINKTRAP_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+include(CheckCXXSourceRuns)
+
+add_library(sinktrap_flags INTERFACE)
+target_include_directories(sinktrap_flags INTERFACE ${PROJECT_SOURCE_DIR})
+# No contraction: the ordered arithmetic says where an fma is meant.
+target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Werror;-ffp-contract=off>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports std::string concatenation falsely (GCC bug 105651).
+  target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+endif()
+
+# The ordered arithmetic calls fma for every product. Where the processor has the instruction, use it.
+set(CMAKE_REQUIRED_FLAGS "-mfma")
+check_cxx_source_runs(
+  "#include <cmath>
+   int main(int argc, char**) { return std::fma(float(argc), 2.0f, 1.0f) == 3.0f ? 0 : 1; }" SINKTRAP_HAS_FMA)
+unset(CMAKE_REQUIRED_FLAGS)
+if(SINKTRAP_HAS_FMA)
+  target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-mfma>)
+endif()
+
+if(SINKTRAP_SANITIZE)
+  target_compile_options(sinktrap_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+                                                  -fno-omit-frame-pointer -g)
+  target_link_options(sinktrap_flags INTERFACE -fsanitize=address,undefined)
+endif()

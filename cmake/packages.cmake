@@ -1,0 +1,11 @@
+# Everything comes from Debian's packages (the list with its reasons is in ./sinktrap).
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
+find_package(rapidcheck REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(Boost 1.74 REQUIRED COMPONENTS context)
+find_path(DLPACK_INCLUDE_DIR dlpack/dlpack.h REQUIRED)

@@ -1,0 +1,23 @@
+# sinktrap_library(NAME SOURCES... LIBS...): a static library of one folder.
+function(sinktrap_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC sinktrap_flags ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+endfunction()
+
+# sinktrap_test(NAME SOURCES... LIBS... LABELS...): a GoogleTest program; every TEST becomes a ctest of its own.
+function(sinktrap_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE sinktrap_flags ${ARG_LIBS} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE SINKTRAP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS smoke)
+  endif()
+  include(GoogleTest)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
+                       DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -1,0 +1,22 @@
+#include "contract/tensor.hpp"
+
+#include <algorithm>
+
+namespace sinktrap {
+
+bool is_contiguous(const DLTensor& t) {
+  if (t.strides == nullptr) return true;
+  std::int64_t expected = 1;
+  for (int axis = t.ndim - 1; axis >= 0; --axis) {
+    if (t.shape[axis] != 1 && t.strides[axis] != expected) return false;
+    expected *= t.shape[axis];
+  }
+  return true;
+}
+
+bool has_extents(const DLTensor& t, std::initializer_list<std::int64_t> expected) {
+  const auto found = extents(t);
+  return std::equal(found.begin(), found.end(), expected.begin(), expected.end());
+}
+
+}  // namespace sinktrap

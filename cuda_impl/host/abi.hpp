@@ -1,0 +1,14 @@
+// The tables of both targets, each compiled in its own library.
+#pragma once
+#include "contract/sinktrap.h"
+
+namespace sinktrap::cuda_impl {
+namespace on_simt {
+const sinktrap_implementation_table* table();
+}
+namespace on_gpu {
+const sinktrap_implementation_table* table();
+// True when a device is there; otherwise `why` says what is missing.
+bool present(const char** why);
+}  // namespace on_gpu
+}  // namespace sinktrap::cuda_impl

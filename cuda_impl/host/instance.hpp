@@ -1,0 +1,62 @@
+// One layer with its pool: the state behind sinktrap_instance, and the operations on it. Each operation
+// returns its verdict and throws DeviceFailure (or std::bad_alloc) when the device or the host has failed.
+#pragma once
+#include <array>
+#include <vector>
+
+#include "cuda_impl/host/device_buffer.hpp"
+#include "cuda_impl/host/tensors.hpp"
+
+namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
+
+// The options behind '?'. An unknown key or a bad value is text in `problem`.
+struct Options {
+  std::uint32_t seams = 0;
+  std::uint64_t schedule = 0;  // simt only
+  std::string problem;
+};
+Options parse_options(std::string_view text);
+
+class Instance {
+ public:
+  // The layer has been checked by check_layer.
+  Instance(const sinktrap_layer& layer, const Options& options);
+  static Verdict check_layer(const sinktrap_layer* layer);
+
+  Verdict bind(const DLTensor* buffers);
+  Verdict update(const sinktrap_slot_set* slots);
+  Verdict forward(const sinktrap_forward_args* args);
+  Verdict load(std::int64_t slot, const sinktrap_adapter* adapter);
+  Verdict unload(std::int64_t slot);
+  Verdict derived(std::string_view name, DLTensor* view);
+  sinktrap_declaration declaration() const;
+  // Order of threads for the launches that follow.
+  void choose_schedule() const { device_schedule(schedule_); }
+
+ private:
+  struct Pool {
+    bool bound = false;
+    std::int64_t S = 0, outer = 1, R = 0;
+    std::array<void*, SINKTRAP_BUFFER_COUNT> buffers{};
+    std::array<std::array<std::int64_t, 4>, SINKTRAP_BUFFER_COUNT> extents{};
+  };
+  PoolView view(const Pool& pool) const;
+  void derive(const Pool& pool, const std::vector<std::int64_t>& slots) const;
+  Verdict slot_problem(std::int64_t slot) const;  // unbound, slot_range, or ok
+  void zero_slot(std::int64_t slot);
+  void reserve_scratch(std::int64_t groups, ForwardView& view);
+
+  std::int64_t n_, H_, F_;
+  std::int32_t w13_layout_;
+  DLDataType dtype_;
+  Type type_;
+  const void *w13_, *w2_;
+  std::uint32_t seams_;
+  std::uint64_t schedule_;
+  Pool pool_;
+  DeviceBuffer w1_delta_, a_cat_, b_cat_, scratch_;
+  // Shapes that views of derived operands point to.
+  std::array<std::int64_t, 3> w1_delta_shape_{}, a_cat_shape_{}, b_cat_shape_{};
+};
+
+}  // namespace sinktrap::cuda_impl::SINKTRAP_TARGET

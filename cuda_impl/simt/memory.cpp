@@ -1,0 +1,157 @@
+// Device memory and shared memory of the executor: poisoned, and between guard bytes.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "cuda_impl/simt/executor.hpp"
+
+namespace sinktrap::simt {
+namespace {
+
+constexpr unsigned char kPoison = 0xff;    // NaN in bf16, f16 and f32
+constexpr unsigned char kGuard = 0xa5;     // neither the poison nor a byte of a common value
+constexpr std::size_t kAlignment = 256;    // that of cudaMalloc
+constexpr std::size_t kDeviceGuard = 256;  // keeps the alignment
+constexpr std::size_t kSharedGuard = 64;
+
+struct Allocation {
+  std::uint64_t bytes = 0, serial = 0;
+};
+
+struct DeviceMemory {
+  std::mutex mutex;
+  std::map<unsigned char*, Allocation> allocations;
+  std::uint64_t serial = 0;
+};
+// Never destroyed: allocations may be released by other static objects after main.
+DeviceMemory& device_memory() {
+  static DeviceMemory& memory = *new DeviceMemory;
+  return memory;
+}
+
+std::string& error_text() {
+  static thread_local std::string text;
+  return text;
+}
+
+bool is_guard(const unsigned char* bytes, std::size_t count) {
+  return std::all_of(bytes, bytes + count, [](unsigned char b) { return b == kGuard; });
+}
+
+// Reports a side of an allocation whose guard has changed, and restores it so that it is reported once.
+std::string damage_of(unsigned char* begin, const Allocation& a) {
+  const auto side = [&](unsigned char* guard, const char* where) -> std::string {
+    if (is_guard(guard, kDeviceGuard)) return {};
+    std::memset(guard, kGuard, kDeviceGuard);
+    return "write " + std::string(where) + " device allocation " + std::to_string(a.serial) + " of " +
+           std::to_string(a.bytes) + " bytes";
+  };
+  const std::string before = side(begin - kDeviceGuard, "before"), after = side(begin + a.bytes, "after");
+  return before.empty() || after.empty() ? before + after : before + ", " + after;
+}
+
+}  // namespace
+
+void set_error(std::string text) { error_text() = std::move(text); }
+
+std::string damaged_device_memory() {
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  std::string first;
+  for (auto& entry : memory.allocations) {
+    std::string text = damage_of(entry.first, entry.second);
+    if (first.empty()) first = std::move(text);
+  }
+  return first;
+}
+
+inline namespace cpu {
+
+const char* error() { return error_text().c_str(); }
+bool present() { return true; }
+
+void* allocate(std::uint64_t bytes) {
+  // Linux grants more than there is and kills later; the poison would touch all of it.
+  const std::uint64_t physical =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  unsigned char* raw = nullptr;
+  if (bytes <= physical) {
+    const std::size_t size = (bytes + 2 * kDeviceGuard + kAlignment - 1) / kAlignment * kAlignment;
+    raw = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size));
+  }
+  if (raw == nullptr) {
+    set_error("allocate: no memory for " + std::to_string(bytes) + " bytes");
+    return nullptr;
+  }
+  unsigned char* begin = raw + kDeviceGuard;
+  std::memset(raw, kGuard, kDeviceGuard);
+  std::memset(begin, kPoison, bytes);
+  std::memset(begin + bytes, kGuard, kDeviceGuard);
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  memory.allocations[begin] = {bytes, ++memory.serial};
+  return begin;
+}
+
+bool release(void* pointer) {
+  if (pointer == nullptr) return true;
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  const auto found = memory.allocations.find(static_cast<unsigned char*>(pointer));
+  if (found == memory.allocations.end()) {
+    set_error("release: not a device allocation");
+    return false;
+  }
+  const std::string damage = damage_of(found->first, found->second);
+  std::free(found->first - kDeviceGuard);
+  memory.allocations.erase(found);
+  if (damage.empty()) return true;
+  set_error("release: " + damage);
+  return false;
+}
+
+bool copy(void* to, const void* from, std::uint64_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+  return true;
+}
+bool write(void* device, const void* host, std::uint64_t bytes) { return copy(device, host, bytes); }
+bool read(void* host, const void* device, std::uint64_t bytes) { return copy(host, device, bytes); }
+bool fill(void* device, int byte, std::uint64_t bytes) {
+  if (bytes > 0) std::memset(device, byte, bytes);
+  return true;
+}
+bool synchronise() { return true; }
+
+}  // namespace cpu
+
+void* SharedMemory::variable(const void* key, std::size_t bytes, std::size_t alignment) {
+  for (const Variable& v : variables_)
+    if (v.key == key) return bytes_.get() + v.begin;
+  // Room for the guards and the alignment of a few variables beside what the hardware has.
+  constexpr std::size_t kCapacity = kMaxSharedBytes + 32 * 1024;
+  if (!bytes_) bytes_.reset(new unsigned char[kCapacity]);
+  const auto base = reinterpret_cast<std::uintptr_t>(bytes_.get());
+  const std::size_t align = std::max<std::size_t>(alignment, 16);
+  const std::size_t begin = (base + used_ + kSharedGuard + align - 1) / align * align - base;
+  if (begin > kCapacity || bytes > kCapacity - begin || kCapacity - begin - bytes < kSharedGuard)
+    return nullptr;
+  std::memset(bytes_.get() + begin - kSharedGuard, kGuard, kSharedGuard);
+  std::memset(bytes_.get() + begin, kPoison, bytes);
+  std::memset(bytes_.get() + begin + bytes, kGuard, kSharedGuard);
+  variables_.push_back({key, begin, bytes});
+  used_ = begin + bytes + kSharedGuard;
+  return bytes_.get() + begin;
+}
+
+bool SharedMemory::intact() const {
+  return std::all_of(variables_.begin(), variables_.end(), [this](const Variable& v) {
+    return is_guard(bytes_.get() + v.begin - kSharedGuard, kSharedGuard) &&
+           is_guard(bytes_.get() + v.begin + v.bytes, kSharedGuard);
+  });
+}
+
+}  // namespace sinktrap::simt

@@ -1,0 +1,46 @@
+// The commands of the program. Each returns the exit code: 0 conforming (or done), 1 not, 2 bad input.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sinktrap {
+
+struct RunArguments {
+  std::vector<std::string> implementations;
+  std::string suite = "smoke";
+  std::vector<std::string> laws;
+  std::optional<int> cases;
+  std::optional<double> seconds;
+  std::uint64_t seed = 1;
+  int jobs = 0;  // 0: as many as there are processors
+  double timeout = 60;
+  std::string json, junit, folder = ".sinktrap";
+};
+int run_command(const RunArguments& arguments);
+
+struct CheckArguments {
+  std::vector<std::string> implementations, laws, cases, files;
+  std::string json;
+  double timeout = 60;
+  std::string folder = ".sinktrap";
+};
+int check_command(const CheckArguments& arguments);
+
+struct ValidateArguments {
+  std::vector<std::string> implementations;
+  std::string profile = "strict", layout, jsonl;
+};
+int validate_command(const ValidateArguments& arguments);
+
+struct ReplayArguments {
+  std::vector<std::string> implementations, files;
+};
+int replay_command(const ReplayArguments& arguments);
+
+int list_command(const std::string& what);
+
+// One line on stderr, exit code 2.
+int bad_input(const std::string& what);
+
+}  // namespace sinktrap

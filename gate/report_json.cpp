@@ -1,0 +1,69 @@
+#include <nlohmann/json.hpp>
+
+#include "gate/report.hpp"
+
+namespace sinktrap {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json counts_json(const LawResult& r) {
+  Json counts = Json::object();
+  for (int s = 0; s < kStatusCount; ++s)
+    counts[std::string(status_name(static_cast<Status>(s)))] = r.counts[static_cast<std::size_t>(s)];
+  return counts;
+}
+
+Json failure_json(const Implementation& implementation, const Law& law, const Failure& f) {
+  Json j;
+  j["case"] = f.line;
+  j["status"] = status_name(f.judgement.status);
+  j["reason"] = f.judgement.reason;
+  j["details"] = f.judgement.details;
+  if (!f.shrunk.empty()) {
+    j["shrunk"] = f.shrunk;
+    j["shrunk_reason"] = f.shrunk_judgement.reason;
+    j["shrunk_details"] = f.shrunk_judgement.details;
+  }
+  j["repeat"] = repeat_command(implementation, law, f.shrunk.empty() ? f.line : f.shrunk);
+  return j;
+}
+
+}  // namespace
+
+std::string json_report(const RunResult& result) {
+  Json report;
+  report["program"] = "sinktrap";
+  report["suite"] = result.suite;
+  report["seed"] = result.seed;
+  report["seconds"] = result.seconds;
+  report["conforming"] = result.conforming();
+  report["cases"] = result.cases();
+  report["implementations"] = Json::array();
+  for (const ImplementationResult& mine : result.implementations) {
+    Json implementation;
+    implementation["name"] = mine.implementation->name();
+    implementation["argument"] = mine.implementation->argument();
+    implementation["laws"] = Json::array();
+    for (std::size_t l = 0; l < result.laws.size(); ++l) {
+      const LawResult& r = mine.laws[l];
+      Json law;
+      law["id"] = result.laws[l]->id;
+      law["sentence"] = result.laws[l]->sentence;
+      law["cases"] = r.cases();
+      law["counts"] = counts_json(r);
+      law["elements"] = r.elements;
+      law["unjudged_elements"] = r.unjudged;
+      law["bound_used"] = r.bound_use;
+      law["notes"] = r.notes;
+      law["failures"] = Json::array();
+      for (const Failure& f : r.failures)
+        law["failures"].push_back(failure_json(*mine.implementation, *result.laws[l], f));
+      implementation["laws"].push_back(std::move(law));
+    }
+    report["implementations"].push_back(std::move(implementation));
+  }
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sinktrap

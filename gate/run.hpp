@@ -1,0 +1,65 @@
+// The main job: cases of a suite, judged under every law, for every implementation.
+#pragma once
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gate/corpus.hpp"
+#include "properties/law.hpp"
+
+namespace sinktrap {
+
+struct RunOptions {
+  const Suite* suite = nullptr;
+  std::vector<const Law*> laws;   // empty: all
+  std::optional<int> cases;       // generated cases per implementation; absent: the suite's
+  std::optional<double> seconds;  // stop handing out cases after this; absent: no limit
+  std::uint64_t seed = 1;
+  int workers = 2;
+  double timeout_seconds = 60;
+  std::string folder;  // where running and failing cases are written
+  bool progress = false;
+};
+
+struct Failure {
+  std::string line;  // as it was found
+  Judgement judgement;
+  std::string shrunk;  // the smallest case that still fails, or empty when the failure did not repeat
+  Judgement shrunk_judgement;
+};
+
+struct LawResult {
+  std::array<std::int64_t, kStatusCount> counts{};
+  std::int64_t elements = 0, unjudged = 0;
+  double bound_use = 0;
+  std::vector<Failure> failures;              // every failing line; the first is shrunk
+  std::map<std::string, std::int64_t> notes;  // reasons of skipped, unsupported and vacuous cases
+  std::int64_t cases() const;
+  std::int64_t bad() const;
+};
+
+struct ImplementationResult {
+  std::shared_ptr<const Implementation> implementation;
+  std::vector<LawResult> laws;  // parallel to RunResult::laws
+};
+
+struct RunResult {
+  std::uint64_t seed = 0;
+  std::string suite;
+  double seconds = 0;
+  std::vector<const Law*> laws;
+  std::vector<ImplementationResult> implementations;
+  bool conforming() const;
+  std::int64_t cases() const;
+};
+
+RunResult run_suite(const std::vector<std::shared_ptr<const Implementation>>& implementations,
+                    const std::vector<CorpusEntry>& corpus, const RunOptions& options);
+
+// Parses the line in the worker and judges it.
+Judgement judge_line(const Law& law, const std::string& line, const Implementation& implementation);
+
+}  // namespace sinktrap

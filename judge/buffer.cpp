@@ -1,0 +1,142 @@
+#include "judge/buffer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "judge/status.hpp"
+
+namespace sinktrap {
+namespace {
+
+// Guards are NaN for every floating type; for integers a value that is no slot and no index.
+unsigned char pattern_of(Element e) { return e == Element::i32 || e == Element::i64 ? 0x7b : 0xff; }
+
+}  // namespace
+
+Buffer::Buffer(const Implementation& implementation, std::string name, Tensor contents)
+    : implementation_(&implementation), name_(std::move(name)), contents_(std::move(contents)) {
+  allocate();
+}
+
+Buffer Buffer::poisoned(const Implementation& implementation, std::string name, Element type,
+                        std::vector<std::int64_t> shape) {
+  Tensor t(type, std::move(shape));
+  std::fill(t.bytes().begin(), t.bytes().end(), std::byte{pattern_of(type)});
+  return Buffer(implementation, std::move(name), std::move(t));
+}
+
+Buffer::Buffer(Buffer&& o) noexcept
+    : implementation_(o.implementation_),
+      name_(std::move(o.name_)),
+      contents_(std::move(o.contents_)),
+      memory_(std::exchange(o.memory_, nullptr)) {}
+
+Buffer& Buffer::operator=(Buffer&& o) noexcept {
+  if (this == &o) return *this;
+  release();
+  implementation_ = o.implementation_;
+  name_ = std::move(o.name_);
+  contents_ = std::move(o.contents_);
+  memory_ = std::exchange(o.memory_, nullptr);
+  return *this;
+}
+
+Buffer::~Buffer() { release(); }
+
+void Buffer::allocate() {
+  const std::size_t data = contents_.bytes().size(), total = data + 2 * kGuardBytes;
+  if (implementation_->own_memory())
+    memory_ = static_cast<char*>(implementation_->table().memory.allocate(total));
+  else
+    memory_ = static_cast<char*>(std::aligned_alloc(kGuardBytes, (total + kGuardBytes - 1) / kGuardBytes * kGuardBytes));
+  if (memory_ == nullptr)
+    stop(Status::skipped, fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
+  const std::vector<unsigned char> guard(kGuardBytes, pattern_of(contents_.type()));
+  put(0, guard.data(), kGuardBytes);
+  put(kGuardBytes, contents_.bytes().data(), data);
+  put(kGuardBytes + data, guard.data(), kGuardBytes);
+}
+
+void Buffer::release() {
+  if (memory_ == nullptr) return;
+  if (implementation_->own_memory())
+    implementation_->table().memory.release(memory_);
+  else
+    std::free(memory_);
+  memory_ = nullptr;
+}
+
+void Buffer::put(std::size_t offset, const void* bytes, std::size_t count) const {
+  if (count == 0) return;
+  if (!implementation_->own_memory()) {
+    std::memcpy(memory_ + offset, bytes, count);
+  } else if (implementation_->table().memory.write(memory_ + offset, bytes, count) != SINKTRAP_OK) {
+    stop(Status::failed, fmt::format("memory.write of {} failed: {}", name_, implementation_->last_error()));
+  }
+}
+
+void Buffer::get(std::size_t offset, void* bytes, std::size_t count) const {
+  if (count == 0) return;
+  if (!implementation_->own_memory()) {
+    std::memcpy(bytes, memory_ + offset, count);
+  } else if (implementation_->table().memory.read(bytes, memory_ + offset, count) != SINKTRAP_OK) {
+    stop(Status::failed, fmt::format("memory.read of {} failed: {}", name_, implementation_->last_error()));
+  }
+}
+
+DLTensor Buffer::view() const {
+  DLTensor t = contents_.view();
+  t.data = contents_.size() == 0 ? nullptr : memory_ + kGuardBytes;
+  t.device = implementation_->table().device;
+  return t;
+}
+
+Tensor Buffer::read() const {
+  Tensor t(contents_.type(), contents_.shape());
+  get(kGuardBytes, t.bytes().data(), t.bytes().size());
+  return t;
+}
+
+void Buffer::write(const Tensor& contents) {
+  contents_ = contents;
+  put(kGuardBytes, contents_.bytes().data(), contents_.bytes().size());
+}
+
+std::string Buffer::broken_guard() const {
+  std::vector<unsigned char> guard(kGuardBytes);
+  const unsigned char pattern = pattern_of(contents_.type());
+  const auto broken = [&](std::size_t i) { return guard[i] != pattern; };
+  const std::size_t data = contents_.bytes().size();
+  get(kGuardBytes + data, guard.data(), kGuardBytes);
+  for (std::size_t i = 0; i < kGuardBytes; ++i)
+    if (broken(i)) return fmt::format("{} bytes past the end of {}", i, name_);
+  get(0, guard.data(), kGuardBytes);
+  for (std::size_t i = kGuardBytes; i-- > 0;)
+    if (broken(i)) return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
+  return "";
+}
+
+std::string Buffer::changed() const {
+  const Tensor now = read();
+  const auto a = contents_.bytes(), b = now.bytes();
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
+  if (at == static_cast<std::ptrdiff_t>(a.size())) return "";
+  const std::int64_t flat = at / element_bytes(contents_.type());
+  return fmt::format("{}{} changed from {} to {}", name_, index_text(contents_.shape(), flat), contents_.at(flat),
+                     now.at(flat));
+}
+
+std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t flat) {
+  std::string text;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    text = std::to_string(flat % shape[axis]) + (text.empty() ? "" : ",") + text;
+    flat /= shape[axis];
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace sinktrap

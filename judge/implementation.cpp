@@ -1,0 +1,212 @@
+#include "judge/implementation.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "cuda_impl/table.hpp"
+#include "reference/table.hpp"
+
+namespace sinktrap {
+namespace {
+
+using Table = sinktrap_implementation_table;
+
+struct Row {
+  std::string_view name, alias, summary;
+  const Table* (*table)();
+};
+constexpr std::array kBuiltIns = {
+    Row{"reference", "", "CPU reference, forward in f64", reference::f64_table},
+    Row{"reference:ordered", "", "CPU reference, ordered f32 arithmetic", reference::ordered_table},
+    Row{"simt:ordered", "simt", "the CUDA sources on this machine's CPU", cuda_impl::simt_ordered_table},
+    Row{"cuda:ordered", "cuda", "the CUDA sources on a GPU", cuda_impl::cuda_ordered_table},
+};
+
+std::string why_not(const Row& row) {
+  if (row.name != "cuda:ordered") return "";
+  const char* why = nullptr;
+  return cuda_impl::cuda_device_present(&why) ? "" : why;
+}
+
+struct Capability {
+  std::uint64_t bit;
+  std::string_view name;
+};
+constexpr std::array kCapabilities = {
+    Capability{SINKTRAP_CAN_UPDATE, "update"},
+    Capability{SINKTRAP_CAN_LOAD, "load"},
+    Capability{SINKTRAP_CAN_SHARD, "shard"},
+    Capability{SINKTRAP_CAN_EXPAND, "expand"},
+    Capability{SINKTRAP_CAN_DERIVED, "derived"},
+    Capability{SINKTRAP_CAN_BF16, "bf16"},
+    Capability{SINKTRAP_CAN_F16, "f16"},
+    Capability{SINKTRAP_CAN_F32, "f32"},
+    Capability{SINKTRAP_CAN_GAMMAS_F32, "gammas_f32"},
+    Capability{SINKTRAP_CAN_INTERLEAVED, "interleaved"},
+    Capability{SINKTRAP_CAN_CONTIGUOUS, "contiguous"},
+    Capability{SINKTRAP_CAN_SHARED, "shared"},
+    Capability{SINKTRAP_CAN_PER_EXPERT, "per_expert"},
+    Capability{SINKTRAP_IS_ORDERED, "ordered"},
+    Capability{SINKTRAP_CAN_CHOOSE_SEAMS, "choose_seams"},
+    Capability{SINKTRAP_CAN_CHOOSE_SCHEDULE, "choose_schedule"},
+};
+
+std::variant<const Table*, std::string> load_library(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return fmt::format("cannot load {}: {}", path, dlerror());
+  auto function = reinterpret_cast<sinktrap_implementation_function>(dlsym(library, "sinktrap_implementation"));
+  if (function == nullptr)
+    return fmt::format("{} does not export sinktrap_implementation; build it against contract/sinktrap.h", path);
+  const Table* table = function(SINKTRAP_ABI_VERSION);
+  if (const std::string fault = table_fault(table); !fault.empty()) return fmt::format("{}: {}", path, fault);
+  return table;
+}
+
+// Loads the library in a child, so that a crash in its constructors costs only the child.
+std::string probe(const std::string& path) {
+  int ends[2];
+  if (pipe(ends) != 0) return fmt::format("cannot open a pipe: {}", std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) return fmt::format("cannot start a process: {}", std::strerror(errno));
+  if (child == 0) {
+    alarm(30);
+    auto loaded = load_library(path);
+    if (const auto* error = std::get_if<std::string>(&loaded)) {
+      const auto written = write(ends[1], error->data(), error->size());
+      _exit(written < 0 ? 2 : 1);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string error;
+  std::array<char, 4096> chunk{};
+  for (ssize_t got; (got = read(ends[0], chunk.data(), chunk.size())) > 0;)
+    error.append(chunk.data(), static_cast<std::size_t>(got));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status))
+    return fmt::format("{} was killed by signal {} ({}) while it was loaded", path, WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+  if (error.empty() && WEXITSTATUS(status) != 0)
+    return fmt::format("{} ended the process with status {} while it was loaded", path, WEXITSTATUS(status));
+  return error;
+}
+
+}  // namespace
+
+std::string table_fault(const Table* t) {
+  if (t == nullptr)
+    return fmt::format("sinktrap_implementation returned null for interface version {}", SINKTRAP_ABI_VERSION);
+  if (t->abi_version != SINKTRAP_ABI_VERSION)
+    return fmt::format("interface version {} found, {} expected; rebuild it against this contract/sinktrap.h",
+                       t->abi_version, SINKTRAP_ABI_VERSION);
+  if (t->struct_size < sizeof(Table))
+    return fmt::format("table of {} bytes found, {} expected; rebuild it against this contract/sinktrap.h",
+                       t->struct_size, sizeof(Table));
+  if (t->name == nullptr) return "the table has no name";
+  const std::size_t length = strnlen(t->name, 64);
+  if (length == 0 || length == 64) return "the table's name must have 1 to 63 characters";
+  for (std::size_t i = 0; i < length; ++i)
+    if (t->name[i] <= ' ' || t->name[i] > '~') return "the table's name must be printable, without blanks";
+  const auto missing = [](std::string_view f) { return fmt::format("the table's function {} is null", f); };
+  if (t->validate == nullptr) return missing("validate");
+  if (t->create == nullptr) return missing("create");
+  if (t->destroy == nullptr) return missing("destroy");
+  if (t->bind == nullptr) return missing("bind");
+  if (t->forward == nullptr) return missing("forward");
+  const auto contradiction = [t](std::uint64_t bit, bool there, std::string_view f) {
+    return (t->capabilities & bit) && !there
+               ? fmt::format("capability {} is declared, but {} is null", capability_names(bit), f)
+               : std::string{};
+  };
+  for (const std::string& fault :
+       {contradiction(SINKTRAP_CAN_UPDATE, t->update, "update"),
+        contradiction(SINKTRAP_CAN_LOAD, t->load, "load"), contradiction(SINKTRAP_CAN_LOAD, t->unload, "unload"),
+        contradiction(SINKTRAP_CAN_SHARD, t->shard, "shard"),
+        contradiction(SINKTRAP_CAN_EXPAND, t->expand, "expand"),
+        contradiction(SINKTRAP_CAN_EXPAND, t->collapse, "collapse"),
+        contradiction(SINKTRAP_CAN_DERIVED, t->derived, "derived")})
+    if (!fault.empty()) return fault;
+  const auto& m = t->memory;
+  const int given = (m.allocate != nullptr) + (m.release != nullptr) + (m.write != nullptr) + (m.read != nullptr);
+  if (given != 0 && given != 4) return "the table must have all four memory functions, or none";
+  if (given == 0 && t->device.device_type != kDLCPU) return "a device other than the CPU needs the memory functions";
+  if (!(t->capabilities & (SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32)))
+    return "the table declares no storage type (bf16, f16, f32)";
+  if (!(t->capabilities & (SINKTRAP_CAN_INTERLEAVED | SINKTRAP_CAN_CONTIGUOUS)))
+    return "the table declares no w13 layout (interleaved, contiguous)";
+  if (!(t->capabilities & (SINKTRAP_CAN_SHARED | SINKTRAP_CAN_PER_EXPERT)))
+    return "the table declares no expert layout (shared, per_expert)";
+  if (t->declaration.seams & ~SINKTRAP_ALL_SEAMS) return "the declared seams have bits that are no seam";
+  return "";
+}
+
+std::string capability_names(std::uint64_t bits) {
+  std::string text;
+  for (const Capability& c : kCapabilities)
+    if (bits & c.bit) text += (text.empty() ? "" : ", ") + std::string(c.name);
+  return text;
+}
+
+std::string Implementation::last_error() const {
+  const char* text = table_->last_error ? table_->last_error() : nullptr;
+  return text ? text : "";
+}
+
+std::shared_ptr<const Implementation> Implementation::from_table(const Table* table, std::string argument,
+                                                                 std::string options) {
+  auto made = std::make_shared<Implementation>();
+  made->table_ = table;
+  made->argument_ = std::move(argument);
+  made->options_ = std::move(options);
+  return made;
+}
+
+std::variant<std::shared_ptr<const Implementation>, std::string> Implementation::open(const std::string& text) {
+  const std::size_t question = text.find('?');
+  const std::string name = text.substr(0, question);
+  const std::string options = question == std::string::npos ? "" : text.substr(question + 1);
+  for (const Row& row : kBuiltIns) {
+    if (name != row.name && (row.alias.empty() || name != row.alias)) continue;
+    if (const std::string why = why_not(row); !why.empty()) return fmt::format("--impl {}: {}", name, why);
+    if (const std::string fault = table_fault(row.table()); !fault.empty())
+      return fmt::format("--impl {}: {}", name, fault);
+    return from_table(row.table(), text, options);
+  }
+  if (name.find('/') == std::string::npos && name.find(".so") == std::string::npos) {
+    std::string known;
+    for (const Row& row : kBuiltIns) known += std::string(row.name) + ", ";
+    return fmt::format("--impl {}: no implementation of that name; known are {}or a FILE.so", name, known);
+  }
+  // dlopen searches the system's folders for a name without a slash; a file given by a user is meant as a file.
+  std::error_code ignored;
+  const std::string path = std::filesystem::absolute(name, ignored).string();
+  if (!std::filesystem::exists(path, ignored)) return fmt::format("--impl {}: no such file", name);
+  if (const std::string error = probe(path); !error.empty()) return "--impl " + error;
+  auto loaded = load_library(path);
+  if (auto* error = std::get_if<std::string>(&loaded)) return "--impl " + *error;
+  return from_table(std::get<const Table*>(loaded), text, options);
+}
+
+std::vector<BuiltIn> built_in_implementations() {
+  std::vector<BuiltIn> list;
+  for (const Row& row : kBuiltIns)
+    list.push_back({std::string(row.name),
+                    std::string(row.summary) + (row.alias.empty() ? "" : fmt::format(" (short: {})", row.alias)),
+                    why_not(row)});
+  return list;
+}
+
+std::string default_implementation() {
+  const char* why = nullptr;
+  return cuda_impl::cuda_device_present(&why) ? "cuda" : "simt";
+}
+
+}  // namespace sinktrap

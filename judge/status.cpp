@@ -1,0 +1,91 @@
+#include "judge/status.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace sinktrap {
+namespace {
+
+struct Row {
+  std::string_view name, meaning;
+};
+constexpr std::array<Row, kStatusCount> kRows = {{
+    {"PASSED", "the law held, on a case that could have seen a fault"},
+    {"FAILED", "the law did not hold"},
+    {"VACUOUS", "the law held, but this case could not have seen a fault"},
+    {"SKIPPED", "not judged; the reason says what was missing"},
+    {"CRASHED", "the implementation killed its worker process"},
+    {"TIMED_OUT", "the implementation did not return within the time limit"},
+    {"UNSUPPORTED", "the implementation refused the case as unsupported"},
+}};
+
+template <class T>
+void put(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+void put_text(std::string& bytes, std::string_view text) {
+  put(bytes, static_cast<std::uint32_t>(text.size()));
+  bytes += text;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  template <class T>
+  T get() {
+    T value{};
+    if (bytes_.size() >= sizeof value) {
+      std::memcpy(&value, bytes_.data(), sizeof value);
+      bytes_.remove_prefix(sizeof value);
+    }
+    return value;
+  }
+  std::string get_text() {
+    const std::size_t size = std::min<std::size_t>(get<std::uint32_t>(), bytes_.size());
+    std::string text{bytes_.substr(0, size)};
+    bytes_.remove_prefix(size);
+    return text;
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+}  // namespace
+
+std::string_view status_name(Status s) { return kRows[static_cast<std::size_t>(s)].name; }
+std::string_view status_meaning(Status s) { return kRows[static_cast<std::size_t>(s)].meaning; }
+
+std::string Judgement::to_bytes() const {
+  std::string bytes;
+  put(bytes, status);
+  put(bytes, bound_use);
+  put(bytes, elements);
+  put(bytes, unjudged);
+  put_text(bytes, reason);
+  put(bytes, static_cast<std::uint32_t>(details.size()));
+  for (const std::string& d : details) put_text(bytes, d);
+  return bytes;
+}
+
+Judgement Judgement::from_bytes(std::string_view bytes) {
+  Reader in(bytes);
+  Judgement j;
+  j.status = in.get<Status>();
+  j.bound_use = in.get<double>();
+  j.elements = in.get<std::int64_t>();
+  j.unjudged = in.get<std::int64_t>();
+  j.reason = in.get_text();
+  for (auto count = in.get<std::uint32_t>(); count > 0; --count) j.details.push_back(in.get_text());
+  return j;
+}
+
+void stop(Status status, std::string reason, std::vector<std::string> details) {
+  Judgement j;
+  j.status = status;
+  j.reason = std::move(reason);
+  j.details = std::move(details);
+  throw Stop{std::move(j)};
+}
+
+}  // namespace sinktrap

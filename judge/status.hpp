@@ -1,0 +1,45 @@
+// What became of one case under one law.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sinktrap {
+
+enum class Status : std::uint8_t {
+  passed,       // the law held, and the case could have seen a fault
+  failed,       // the law did not hold
+  vacuous,      // the law held, but the case could not have seen a fault
+  skipped,      // not judged, for the reason given (a capability or a device is missing)
+  crashed,      // the implementation killed its process
+  timed_out,    // the implementation did not return in time
+  unsupported,  // the implementation refused the case with `unsupported`
+};
+constexpr int kStatusCount = 7;
+
+std::string_view status_name(Status s);  // "PASSED"
+std::string_view status_meaning(Status s);
+constexpr bool is_bad(Status s) {
+  return s == Status::failed || s == Status::crashed || s == Status::timed_out;
+}
+
+struct Judgement {
+  Status status = Status::passed;
+  std::string reason;                // one line; empty for passed
+  std::vector<std::string> details;  // first differing elements and the like
+  double bound_use = 0;              // largest |error| / bound over the judged elements; 0 where compared exactly
+  std::int64_t elements = 0;         // elements (or verdicts) compared
+  std::int64_t unjudged = 0;         // elements without a finite bound
+
+  std::string to_bytes() const;
+  static Judgement from_bytes(std::string_view bytes);
+};
+
+// Thrown by the steps of a judgement that cannot go on; the law's caller turns it into the result.
+struct Stop {
+  Judgement judgement;
+};
+[[noreturn]] void stop(Status status, std::string reason, std::vector<std::string> details = {});
+
+}  // namespace sinktrap

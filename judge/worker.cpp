@@ -1,0 +1,249 @@
+#include "judge/worker.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "judge/phase.hpp"
+
+namespace sinktrap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+bool read_all(int file, char* bytes, std::size_t count) {
+  while (count > 0) {
+    const ssize_t n = read(file, bytes, count);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes += n;
+    count -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+// A message is its length (4 bytes) and its bytes.
+bool write_message(int file, std::string_view message) {
+  const auto size = static_cast<std::uint32_t>(message.size());
+  std::string framed(reinterpret_cast<const char*>(&size), sizeof size);
+  framed += message;
+  return write_all(file, framed);
+}
+bool read_message(int file, std::string& message) {
+  std::uint32_t size = 0;
+  if (!read_all(file, reinterpret_cast<char*>(&size), sizeof size)) return false;
+  message.resize(size);
+  return read_all(file, message.data(), size);
+}
+
+// The file that tells after a crash what was running.
+class Journal {
+ public:
+  Journal(const std::string& folder, int index) {
+    if (folder.empty()) return;
+    path_ = fmt::format("{}/running-{}.case", folder, index);
+    file_ = ::open(path_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+  }
+  ~Journal() {
+    if (file_ < 0) return;
+    ::close(file_);
+    ::unlink(path_.c_str());
+  }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+  void record(std::string_view line) const {
+    if (file_ < 0) return;
+    const std::string text = std::string(line) + "\n";
+    if (pwrite(file_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()))
+      (void)!ftruncate(file_, static_cast<off_t>(text.size()));
+  }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+[[noreturn]] void child_main(int socket, const Workers::Judge& judge, const std::string& folder, int index) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  // What an implementation prints must not mix with a report on stdout.
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  {
+    const Journal journal(folder, index);
+    std::string message;
+    while (read_message(socket, message)) {
+      Task task;
+      std::memcpy(&task.implementation, message.data(), 4);
+      std::memcpy(&task.law, message.data() + 4, 4);
+      task.line = message.substr(8);
+      journal.record(task.line);
+      if (!write_message(socket, judge(task).to_bytes())) break;
+    }
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+struct Workers::Child {
+  int index = 0;
+  pid_t pid = -1;
+  int socket = -1;
+  char* phase = nullptr;
+  std::optional<Task> task;
+  Clock::time_point deadline;
+};
+
+Workers::Workers(Judge judge, WorkerOptions options) : judge_(std::move(judge)), options_(std::move(options)) {
+  if (!options_.folder.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options_.folder, error);
+    if (error) throw std::runtime_error(fmt::format("cannot make {}: {}", options_.folder, error.message()));
+  }
+  for (int i = 0; i < options_.workers; ++i) {
+    auto child = std::make_unique<Child>();
+    child->index = i;
+    void* page = mmap(nullptr, kPhaseBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) throw std::runtime_error("cannot map a shared page");
+    child->phase = static_cast<char*>(page);
+    children_.push_back(std::move(child));
+  }
+}
+
+Workers::~Workers() {
+  for (auto& child : children_) {
+    end(*child);
+    munmap(child->phase, kPhaseBytes);
+  }
+}
+
+void Workers::start(Child& child) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::runtime_error(fmt::format("cannot open a socket pair: {}", std::strerror(errno)));
+  child.phase[0] = 0;
+  child.pid = fork();
+  if (child.pid < 0) throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (child.pid == 0) {
+    for (auto& other : children_)
+      if (other->socket >= 0) close(other->socket);
+    close(ends[0]);
+    phase_memory() = child.phase;
+    child_main(ends[1], judge_, options_.folder, child.index);
+  }
+  close(ends[1]);
+  child.socket = ends[0];
+}
+
+void Workers::end(Child& child) {
+  if (child.pid < 0) return;
+  close(child.socket);  // an idle child sees the end of its input
+  if (child.task) kill(child.pid, SIGKILL);
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  child.pid = -1;
+  child.socket = -1;
+}
+
+void Workers::send(Child& child, const Task& task) {
+  if (child.pid < 0) start(child);
+  std::string message(reinterpret_cast<const char*>(&task.implementation), 4);
+  message.append(reinterpret_cast<const char*>(&task.law), 4);
+  message += task.line;
+  child.task = task;
+  child.deadline = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout_seconds * 1000));
+  // A child that died while it was idle is found by receive.
+  (void)write_message(child.socket, message);
+}
+
+Judgement Workers::receive(Child& child) {
+  std::string message;
+  if (Clock::now() < child.deadline && read_message(child.socket, message)) {
+    child.task.reset();
+    return Judgement::from_bytes(message);
+  }
+  Judgement j;
+  const std::string where = child.phase[0] ? fmt::format(" in {}", child.phase) : "";
+  if (Clock::now() >= child.deadline) {
+    j.status = Status::timed_out;
+    j.reason = fmt::format("no result within {} s{}", options_.timeout_seconds, where);
+    end(child);
+    child.task.reset();
+    return j;
+  }
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  close(child.socket);
+  child.pid = -1;
+  child.socket = -1;
+  child.task.reset();
+  j.status = Status::crashed;
+  j.reason = WIFSIGNALED(status) ? fmt::format("killed by signal {} ({}){}", WTERMSIG(status),
+                                               strsignal(WTERMSIG(status)), where)
+                                 : fmt::format("ended its process with status {}{}", WEXITSTATUS(status), where);
+  return j;
+}
+
+void Workers::run(const Next& next, const Done& done) {
+  bool more = true;
+  while (true) {
+    std::vector<pollfd> waits;
+    std::vector<Child*> busy;
+    for (auto& child : children_) {
+      if (!child->task && more) {
+        if (auto task = next())
+          send(*child, *task);
+        else
+          more = false;
+      }
+      if (child->task) {
+        waits.push_back({child->socket, POLLIN, 0});
+        busy.push_back(child.get());
+      }
+    }
+    if (busy.empty()) return;
+    auto first = busy[0]->deadline;
+    for (const Child* child : busy) first = std::min(first, child->deadline);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(first - Clock::now()).count();
+    poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 1000)));
+    for (std::size_t i = 0; i < busy.size(); ++i) {
+      if (waits[i].revents == 0 && Clock::now() < busy[i]->deadline) continue;
+      const Task task = *busy[i]->task;
+      done(task, receive(*busy[i]));
+    }
+  }
+}
+
+Judgement Workers::run_one(const Task& task) {
+  Judgement result;
+  bool given = false;
+  run([&]() -> std::optional<Task> { return given ? std::nullopt : (given = true, std::optional<Task>(task)); },
+      [&](const Task&, const Judgement& j) { result = j; });
+  return result;
+}
+
+}  // namespace sinktrap

@@ -1,0 +1,168 @@
+/* CONTRACT.md section 3: binding a pool, and the operands derived from it.
+ *
+ * The derived buffers are allocated at the first bind and keep their addresses from then on: later binds have
+ * the same shapes, and update writes in place. Everything that can fail comes before the first write. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plain.h"
+
+enum { A = SINKTRAP_BUFFER_GATE_UP_LORA_A, GUB, DLA, B };
+
+int64_t plain_slot_elements(const sinktrap_instance* p, int buffer) {
+  const int64_t* shape = p->pool_shape[buffer];
+  return shape[1] * shape[2] * shape[3];
+}
+
+/* w1_delta[s]: row e*2F + 2j is gate feature j in columns 0..R-1, row e*2F + 2j + 1 is up feature j in
+ * columns R..2R-1, all else zero. Copies whole rows of gate_up_lora_b, so that every bit arrives. */
+static void derive_w1_delta(sinktrap_instance* p, int64_t s) {
+  const size_t row_bytes = (size_t)p->R * p->element;
+  char* to = p->w1_delta + (size_t)(s * p->n * 2 * p->F) * 2 * row_bytes;
+  int64_t e, j;
+  int half;
+  memset(to, 0, (size_t)(p->n * 2 * p->F) * 2 * row_bytes);
+  for (e = 0; e < p->n; ++e) {
+    const int64_t from_expert = PLAIN_HAS(expert_zero_for_all) ? 0 : e;
+    for (j = 0; j < p->F; ++j)
+      for (half = 0; half < 2; ++half) {
+        const int64_t from_row = ((s * p->n + from_expert) * 2 + half) * p->F + j;
+        const int64_t to_row = (e * p->F + j) * 2 + half;
+        memcpy(to + (size_t)(2 * to_row + half) * row_bytes, p->pool[GUB] + (size_t)from_row * row_bytes,
+               row_bytes);
+      }
+  }
+}
+
+/* a_cat[s, q, e*F + j] = down_lora_a[s, e, q, j]. */
+static void derive_a_cat(sinktrap_instance* p, int64_t s) {
+  const size_t row_bytes = (size_t)p->F * p->element;
+  int64_t e, q;
+  for (q = 0; q < p->R; ++q)
+    for (e = 0; e < p->n; ++e)
+      memcpy(p->cat + (size_t)((s * p->R + q) * p->n + e) * row_bytes,
+             p->pool[DLA] + (size_t)((s * p->n + e) * p->R + q) * row_bytes, row_bytes);
+}
+
+/* b_cat[s, h, e*R + q] = down_lora_b[s, e, h, q]. */
+static void derive_b_cat(sinktrap_instance* p, int64_t s) {
+  const size_t row_bytes = (size_t)p->R * p->element;
+  int64_t e, h;
+  for (h = 0; h < p->H; ++h)
+    for (e = 0; e < p->n; ++e)
+      memcpy(p->cat + (size_t)((s * p->H + h) * p->n + e) * row_bytes,
+             p->pool[B] + (size_t)((s * p->n + e) * p->H + h) * row_bytes, row_bytes);
+}
+
+static void derive(sinktrap_instance* p, int64_t s) {
+  derive_w1_delta(p, s);
+  if (p->outer == 1)
+    derive_a_cat(p, s);
+  else
+    derive_b_cat(p, s);
+}
+
+static void set_shape(int64_t shape[3], int64_t first, int64_t second, int64_t third) {
+  shape[0] = first;
+  shape[1] = second;
+  shape[2] = third;
+}
+
+/* Takes over the sizes of the first pool and allocates what is derived from it. */
+static int first_bind(sinktrap_instance* p, const DLTensor* buffers) {
+  const int64_t n = p->n, F = p->F, S = buffers[A].shape[0], R = buffers[GUB].shape[3];
+  /* With a layout that validation lets through, both extents are the same. */
+  const int64_t outer = buffers[A].shape[1] < buffers[B].shape[1] ? buffers[A].shape[1] : buffers[B].shape[1];
+  /* w1_delta has twice, a_cat and b_cat just the bytes of a buffer whose bytes fit int64: neither wraps 64
+   * bits. */
+  const uint64_t w1_bytes = 2 * plain_tensor_bytes(&buffers[GUB]);
+  const uint64_t cat_bytes = plain_tensor_bytes(&buffers[outer == 1 ? DLA : B]);
+  char* w1_delta = w1_bytes <= SIZE_MAX ? malloc((size_t)w1_bytes) : NULL;
+  char* cat = cat_bytes <= SIZE_MAX ? malloc((size_t)cat_bytes) : NULL;
+  int i;
+  if (w1_delta == NULL || cat == NULL) {
+    free(w1_delta);
+    free(cat);
+    return 0;
+  }
+  p->S = S;
+  p->R = R;
+  p->outer = outer;
+  p->w1_delta = w1_delta;
+  p->cat = cat;
+  set_shape(p->w1_delta_shape, S, n * 2 * F, 2 * R);
+  if (outer == 1)
+    set_shape(p->cat_shape, S, R, n * F);
+  else
+    set_shape(p->cat_shape, S, p->H, n * R);
+  for (i = 0; i < SINKTRAP_BUFFER_COUNT; ++i)
+    memcpy(p->pool_shape[i], buffers[i].shape, sizeof p->pool_shape[i]);
+  p->bound = 1;
+  return 1;
+}
+
+int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* v) {
+  sinktrap_layout layout;
+  int64_t s;
+  int i, axis;
+  if (p == NULL || buffers == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
+  memset(&layout, 0, sizeof layout);
+  layout.n_shared_experts = p->n;
+  layout.hidden_size = p->H;
+  layout.intermediate_size = p->F;
+  memcpy(layout.buffers, buffers, sizeof layout.buffers);
+  if (plain_judge(&layout, SINKTRAP_PROFILE_STRICT, v) != SINKTRAP_OK) return v->code;
+  if (!plain_same_type(buffers[A].dtype, p->dtype))
+    return plain_verdict(v, SINKTRAP_DTYPE, A, SINKTRAP_NONE, plain_type_number(buffers[A].dtype),
+                         plain_type_number(p->dtype));
+  if (buffers[A].device.device_type != kDLCPU) {
+    const DLDevice host = {kDLCPU, 0};
+    return plain_verdict(v, SINKTRAP_DEVICE, A, SINKTRAP_NONE, plain_device_number(buffers[A].device),
+                         plain_device_number(host));
+  }
+  for (i = 0; i < SINKTRAP_BUFFER_COUNT && p->bound; ++i)
+    for (axis = 0; axis < 4; ++axis)
+      if (buffers[i].shape[axis] != p->pool_shape[i][axis])
+        return plain_verdict(v, SINKTRAP_POOL_SHAPE_CHANGED, i, axis, buffers[i].shape[axis],
+                             p->pool_shape[i][axis]);
+  if (!p->bound && !first_bind(p, buffers))
+    return plain_fail(v, SINKTRAP_INTERNAL, "no memory for the derived operands");
+  for (i = 0; i < SINKTRAP_BUFFER_COUNT; ++i) p->pool[i] = plain_data(&buffers[i]);
+  for (s = 0; s < p->S; ++s) derive(p, s);
+  return plain_answer(v, SINKTRAP_OK);
+}
+
+int32_t plain_update(sinktrap_instance* p, const sinktrap_slot_set* slots, sinktrap_verdict* v) {
+  int64_t i;
+  if (p == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
+  if (!p->bound) return plain_answer(v, SINKTRAP_UNBOUND);
+  if (slots != NULL) {
+    if (slots->count < 0 || (slots->count > 0 && slots->ids == NULL))
+      return plain_answer(v, SINKTRAP_ARGUMENT);
+    for (i = 0; i < slots->count; ++i)
+      if (slots->ids[i] < 0 || slots->ids[i] >= p->S)
+        return plain_verdict(v, SINKTRAP_SLOT_RANGE, SINKTRAP_NONE, SINKTRAP_NONE, slots->ids[i], p->S);
+  }
+  if (PLAIN_HAS(stale_slot)) return plain_answer(v, SINKTRAP_OK);
+  /* A repeated id derives the same bits again. */
+  if (slots != NULL)
+    for (i = 0; i < slots->count; ++i) derive(p, slots->ids[i]);
+  else
+    for (i = 0; i < p->S; ++i) derive(p, i);
+  return plain_answer(v, SINKTRAP_OK);
+}
+
+int32_t plain_derived(sinktrap_instance* p, const char* name, DLTensor* view, sinktrap_verdict* v) {
+  const int is_w1_delta = name != NULL && strcmp(name, "w1_delta") == 0;
+  if (p == NULL || name == NULL || view == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
+  if (!p->bound) return plain_answer(v, SINKTRAP_UNBOUND);
+  if (!is_w1_delta && strcmp(name, p->outer == 1 ? "a_cat" : "b_cat") != 0)
+    return plain_fail(v, SINKTRAP_UNSUPPORTED, "no such operand for this layout");
+  memset(view, 0, sizeof *view);
+  view->data = is_w1_delta ? p->w1_delta : p->cat;
+  view->device.device_type = kDLCPU;
+  view->ndim = 3;
+  view->dtype = p->dtype;
+  view->shape = is_w1_delta ? p->w1_delta_shape : p->cat_shape;
+  return plain_answer(v, SINKTRAP_OK);
+}

@@ -1,0 +1,129 @@
+/* CONTRACT.md section 4: an adapter from its flat factors into a slot of the bound pool. */
+#include <string.h>
+
+#include "plain.h"
+
+enum { A = SINKTRAP_BUFFER_GATE_UP_LORA_A, GUB, DLA, B };
+
+/* Factors are 2-D; which buffer and axis a refusal names is in section 4. */
+static int32_t refuse_extent(sinktrap_verdict* v, int buffer, int axis, int64_t found, int64_t divisor) {
+  return plain_verdict(v, SINKTRAP_INDIVISIBLE, buffer, axis, found, divisor);
+}
+
+static int has_extents(const DLTensor* t, int64_t rows, int64_t columns) {
+  return t->shape[0] == rows && t->shape[1] == columns;
+}
+
+/* Everything that can be wrong with an adapter, in the order of precedence. */
+static int32_t check_adapter(const sinktrap_instance* p, const sinktrap_adapter* a, sinktrap_verdict* v) {
+  const int64_t n = p->n;
+  int64_t r, F_all, outer;
+  if (a == NULL || a->struct_size < sizeof *a || a->tp_size < 1 || a->tp_rank < 0 ||
+      a->tp_rank >= a->tp_size || a->rank < 0)
+    return plain_answer(v, SINKTRAP_ARGUMENT);
+  r = a->rank;
+  if (r > 0) { /* an adapter of rank 0 has no factors */
+    if (!plain_is_some_array(a->gate_a, p->dtype, 2) || !plain_is_some_array(a->gate_up_b, p->dtype, 2) ||
+        !plain_is_some_array(a->down_a, p->dtype, 2) || !plain_is_some_array(a->down_b, p->dtype, 2) ||
+        (a->up_a != NULL && !plain_is_some_array(a->up_a, p->dtype, 2)))
+      return plain_answer(v, SINKTRAP_ARGUMENT);
+  }
+  if (r > p->R) return plain_verdict(v, SINKTRAP_RANK_EXCEEDED, SINKTRAP_NONE, SINKTRAP_NONE, r, p->R);
+  if (a->per_expert && p->outer == 1 && n > 1) return plain_answer(v, SINKTRAP_LAYOUT_MISMATCH);
+  if (r == 0) return plain_answer(v, SINKTRAP_OK);
+  if (a->gate_up_b->shape[0] % (2 * n) != 0) return refuse_extent(v, GUB, 0, a->gate_up_b->shape[0], 2 * n);
+  if (a->down_a->shape[1] % n != 0) return refuse_extent(v, DLA, 1, a->down_a->shape[1], n);
+  F_all = a->gate_up_b->shape[0] / (2 * n);
+  if (F_all % a->tp_size != 0) return refuse_extent(v, GUB, 0, F_all, a->tp_size);
+  outer = a->per_expert ? n : 1;
+  if (F_all / a->tp_size != p->F || a->gate_up_b->shape[1] != r || !has_extents(a->gate_a, outer * r, p->H) ||
+      (a->up_a != NULL && !has_extents(a->up_a, outer * r, p->H)) || !has_extents(a->down_a, r, n * F_all) ||
+      !has_extents(a->down_b, outer * p->H, r))
+    return plain_answer(v, SINKTRAP_ARGUMENT);
+  return plain_answer(v, SINKTRAP_OK);
+}
+
+/* Where row `row` of expert (or outer) `e` of a slot starts in a pool buffer. */
+static char* pool_row(const sinktrap_instance* p, int buffer, int64_t slot, int64_t e, int64_t row) {
+  const int64_t* shape = p->pool_shape[buffer];
+  return p->pool[buffer] + (size_t)(((slot * shape[1] + e) * shape[2] + row) * shape[3]) * p->element;
+}
+
+/* A row of a B factor: the storage rounding of scaling * B, the product in f32. */
+static void scale_row(const sinktrap_instance* p, char* to, const char* from, int64_t row, int64_t r,
+                      float scaling) {
+  int64_t q;
+  for (q = 0; q < r; ++q) plain_write(p->type, to, q, scaling * plain_read(p->type, from, row * r + q));
+}
+
+static void write_outer(const sinktrap_instance* p, int64_t slot, const sinktrap_adapter* a) {
+  const size_t a_row_bytes = (size_t)p->H * p->element;
+  const DLTensor* half[2];
+  int64_t o, row;
+  int i;
+  half[0] = a->gate_a;
+  half[1] = a->up_a != NULL ? a->up_a : a->gate_a;
+  for (o = 0; o < p->outer; ++o) {
+    /* Shared factors go into a per-expert pool once for every expert. */
+    const int64_t from = a->per_expert ? o : 0;
+    for (i = 0; i < 2; ++i) {
+      const int64_t first = i == 0 ? 0 : PLAIN_HAS(up_half_at_r) ? a->rank : p->R;
+      for (row = 0; row < a->rank; ++row)
+        memcpy(pool_row(p, A, slot, o, first + row),
+               plain_data(half[i]) + (size_t)(from * a->rank + row) * a_row_bytes, a_row_bytes);
+    }
+    for (row = 0; row < p->H; ++row)
+      scale_row(p, pool_row(p, B, slot, o, row), plain_data(a->down_b), from * p->H + row, a->rank,
+                a->scaling);
+  }
+}
+
+static void write_inner(const sinktrap_instance* p, int64_t slot, const sinktrap_adapter* a) {
+  const int64_t F_all = p->F * a->tp_size, first = p->F * a->tp_rank;
+  int64_t e, j, q;
+  int half;
+  for (e = 0; e < p->n; ++e) {
+    /* Gate rows and up rows are cut separately and paired again: a shard of the whole range would take gate
+     * only. */
+    for (half = 0; half < 2; ++half)
+      for (j = 0; j < p->F; ++j)
+        scale_row(p, pool_row(p, GUB, slot, e, half * p->F + j), plain_data(a->gate_up_b),
+                  (e * 2 + half) * F_all + first + j, a->rank, a->scaling);
+    /* Arrives rank-major, leaves expert-major. */
+    for (q = 0; q < a->rank; ++q)
+      memcpy(pool_row(p, DLA, slot, e, q),
+             plain_data(a->down_a) + (size_t)((q * p->n + e) * F_all + first) * p->element,
+             (size_t)p->F * p->element);
+  }
+}
+
+static void clear_slot(const sinktrap_instance* p, int64_t slot) {
+  int i;
+  for (i = 0; i < SINKTRAP_BUFFER_COUNT; ++i)
+    memset(pool_row(p, i, slot, 0, 0), 0, (size_t)plain_slot_elements(p, i) * p->element);
+}
+
+static int32_t check_slot(const sinktrap_instance* p, int64_t slot, sinktrap_verdict* v) {
+  if (p == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
+  if (!p->bound) return plain_answer(v, SINKTRAP_UNBOUND);
+  if (slot < 0 || slot >= p->S)
+    return plain_verdict(v, SINKTRAP_SLOT_RANGE, SINKTRAP_NONE, SINKTRAP_NONE, slot, p->S);
+  return plain_answer(v, SINKTRAP_OK);
+}
+
+int32_t plain_load(sinktrap_instance* p, int64_t slot, const sinktrap_adapter* adapter, sinktrap_verdict* v) {
+  if (check_slot(p, slot, v) != SINKTRAP_OK || check_adapter(p, adapter, v) != SINKTRAP_OK) return v->code;
+  /* Clearing the whole slot first is what makes every rank tail zero. */
+  if (!PLAIN_HAS(tail_not_zeroed) || adapter->rank == 0) clear_slot(p, slot);
+  if (adapter->rank > 0) {
+    write_outer(p, slot, adapter);
+    write_inner(p, slot, adapter);
+  }
+  return plain_answer(v, SINKTRAP_OK);
+}
+
+int32_t plain_unload(sinktrap_instance* p, int64_t slot, sinktrap_verdict* v) {
+  if (check_slot(p, slot, v) != SINKTRAP_OK) return v->code;
+  clear_slot(p, slot);
+  return plain_answer(v, SINKTRAP_OK);
+}

@@ -1,0 +1,235 @@
+// Laws about the forward pass (CONTRACT.md sections 3, 5 and 6).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "judge/compare.hpp"
+#include "judge/expectation.hpp"
+#include "judge/session.hpp"
+#include "properties/law.hpp"
+#include "properties/transform.hpp"
+
+namespace sinktrap {
+namespace {
+
+const ForwardCase& forward(const Case& c) { return std::get<ForwardCase>(c); }
+bool is_forward(const Case& c) { return std::holds_alternative<ForwardCase>(c); }
+bool is_lattice(const Case& c) {
+  return is_forward(c) && forward(c).layer.fill == Fill::lattice && forward(c).layer.put.empty();
+}
+bool is_dense(const Case& c) {
+  return is_forward(c) && forward(c).layer.fill == Fill::dense && forward(c).layer.put.empty();
+}
+bool is_finite_fill(const Case& c) { return is_lattice(c) || is_dense(c); }
+bool is_shared(const Case& c) {
+  return is_finite_fill(c) && forward(c).layer.layout == ExpertLayout::shared && forward(c).layer.d.n > 1;
+}
+bool is_sharded(const Case& c) { return is_lattice(c) && forward(c).tp > 1; }
+
+// A seam set that follows from the case, so that a line repeats: none, all, or any.
+std::uint32_t seams_of(const ForwardCase& c) {
+  std::uint64_t h = (c.layer.seed + 1) * 0x9e3779b97f4a7c15ull;
+  h ^= h >> 29;
+  return h % 4 == 0 ? 0u : h % 4 == 1 ? SINKTRAP_ALL_SEAMS : static_cast<std::uint32_t>(h >> 8) & SINKTRAP_ALL_SEAMS;
+}
+
+SessionOptions options_of(const ForwardCase& c, bool choose_seams) {
+  SessionOptions o;
+  o.schedule = c.layer.schedule;
+  if (choose_seams) o.seams = seams_of(c);
+  return o;
+}
+
+// Binds the pool and runs one batch; every call must succeed.
+Tensor run(Session& session, const ForwardInputs& in) {
+  must_succeed(session.implementation(), session.bind(in.pool), "bind");
+  const auto output = session.forward(in.x, in.gammas, in.token_slot);
+  must_succeed(session.implementation(), output.verdict, "forward");
+  return output.out;
+}
+
+Judgement lattice_is_exact(const Case& c, const Implementation& implementation) {
+  const ForwardInputs in = make_inputs(forward(c));
+  const Expectation expected = expect(in);
+  if (!expected.certificate.exact)
+    stop(Status::skipped, "the reference does not certify this case: " + expected.certificate.why);
+  Session session(implementation, in, options_of(forward(c), true));
+  return judge_output(in, expected, run(session, in), session.declaration());
+}
+
+Judgement dense_is_bounded(const Case& c, const Implementation& implementation) {
+  const ForwardInputs in = make_inputs(forward(c));
+  Session session(implementation, in, options_of(forward(c), true));
+  return judge_output(in, expect(in), run(session, in), session.declaration());
+}
+
+Judgement ordered_is_bitwise(const Case& c, const Implementation& implementation) {
+  const ForwardInputs in = make_inputs(forward(c));
+  Session session(implementation, in, options_of(forward(c), true));
+  const sinktrap_declaration declared = session.declaration();
+  if (!declared.seams_declared) stop(Status::failed, "an ordered implementation must declare its seams");
+  const Tensor found = run(session, in);
+  Judgement j = compare_bits(ordered_output(in, declared.seams), found, "out");
+  if (j.status != Status::passed) return j;
+  const std::string vacuous = vacuous_because(in, reference::forward_f64(problem_of(in), false).out);
+  if (!vacuous.empty()) {
+    j.status = Status::vacuous;
+    j.reason = vacuous;
+  }
+  return j;
+}
+
+Judgement repeats_bitwise(const Case& c, const Implementation& implementation) {
+  const ForwardInputs in = make_inputs(forward(c));
+  Session session(implementation, in, options_of(forward(c), false));
+  if (!session.declaration().deterministic)
+    stop(Status::skipped, implementation.name() + " does not declare itself deterministic");
+  const Tensor first = run(session, in);
+  Session beside(implementation, in, options_of(forward(c), false));  // a second layer, alive at the same time
+  const Tensor second = run(beside, in);
+  const auto again = session.forward(in.x, in.gammas, in.token_slot);
+  must_succeed(implementation, again.verdict, "the second forward");
+  Judgement j = compare_bits(first, again.out, "out of the second call");
+  return j.status == Status::passed ? compare_bits(first, second, "out of a second layer") : j;
+}
+
+// The pool is all NaN: not one token may look at it.
+Judgement base_tokens_ignore_the_pool(const Case& c, const Implementation& implementation) {
+  ForwardInputs in = make_inputs(forward(c));
+  for (std::int64_t t = 0; t < in.T(); ++t) in.token_slot.set(t, -1);
+  const Expectation expected = expect(in);
+  Session session(implementation, in, options_of(forward(c), true));
+  const auto before = session.forward(in.x, in.gammas, in.token_slot);
+  must_succeed(implementation, before.verdict, "forward before the first bind");
+  Judgement j = judge_output(in, expected, before.out, session.declaration());
+  if (is_bad(j.status)) {
+    j.reason = "before the first bind: " + j.reason;
+    return j;
+  }
+  for (Tensor& t : in.pool) fill_with_nan(t);
+  return judge_output(in, expected, run(session, in), session.declaration());
+}
+
+// Slots that no token uses hold NaN; the outputs are those of the clean pool.
+Judgement unused_slots_reach_nothing(const Case& c, const Implementation& implementation) {
+  ForwardInputs in = make_inputs(forward(c));
+  const Expectation expected = expect(in);
+  std::vector<bool> used(static_cast<std::size_t>(in.d.S), false);
+  for (std::int64_t t = 0; t < in.T(); ++t)
+    if (in.token_slot.at(t) >= 0) used[static_cast<std::size_t>(in.token_slot.at(t))] = true;
+  if (std::all_of(used.begin(), used.end(), [](bool u) { return u; }))
+    stop(Status::vacuous, "every slot is used by a token");
+  for (std::int64_t s = 0; s < in.d.S; ++s)
+    if (!used[static_cast<std::size_t>(s)])
+      for (Tensor& t : in.pool) fill_slot_with_nan(t, s);
+  Session session(implementation, in, options_of(forward(c), true));
+  return judge_output(in, expected, run(session, in), session.declaration());
+}
+
+// True when every weight that leads to hidden column h through w2 is zero: only then may a NaN be lost.
+bool only_zero_factors(const ForwardInputs& in, std::int64_t h) {
+  for (std::int64_t e = 0; e < in.d.n; ++e)
+    for (std::int64_t j = 0; j < in.d.F; ++j)
+      if (in.w2.at((e * in.d.H + h) * in.d.F + j) != 0.0) return false;
+  return true;
+}
+
+// One token's x is NaN: its row is NaN throughout, and no other row notices.
+Judgement rows_do_not_leak(const Case& c, const Implementation& implementation) {
+  const ForwardCase& f = forward(c);
+  if (f.T() < 2) stop(Status::vacuous, "fewer than two tokens");
+  const ForwardInputs clean = make_inputs(f);
+  const Expectation expected = expect(clean);
+  ForwardInputs in = clean;
+  const std::int64_t bad = static_cast<std::int64_t>(f.layer.seed % static_cast<std::uint64_t>(in.T()));
+  for (std::int64_t h = 0; h < in.d.H; ++h) in.x.set(bad * in.d.H + h, NAN);
+  Session session(implementation, in, options_of(f, true));
+  Tensor out = run(session, in);
+  for (std::int64_t h = 0; h < in.d.H; ++h) {
+    const std::int64_t i = bad * in.d.H + h;
+    if (!std::isnan(out.at(i)) && only_zero_factors(in, h)) continue;
+    if (!std::isnan(out.at(i)))
+      stop(Status::failed, fmt::format("x[{}] is NaN, but out{} is {}", bad, index_text(out.shape(), i), out.at(i)));
+    out.set(i, expected.stages.out[static_cast<std::size_t>(i)]);  // judged; the rest is compared with the clean case
+  }
+  return judge_output(clean, expected, out, session.declaration());
+}
+
+Judgement shared_equals_expansion(const Case& c, const Implementation& implementation) {
+  const ForwardInputs in = make_inputs(forward(c));
+  const Expectation expected = expect(in);
+  ForwardInputs wide = in;
+  wide.layout = ExpertLayout::per_expert;
+  for (const sinktrap_buffer b : {SINKTRAP_BUFFER_GATE_UP_LORA_A, SINKTRAP_BUFFER_DOWN_LORA_B}) {
+    wide.pool[b] = repeat_outer(in.pool[b], in.d.n);
+    if (!implementation.can(SINKTRAP_CAN_EXPAND)) continue;
+    const auto made = expand(implementation, in.pool[b], b, in.d.n);
+    must_succeed(implementation, made.verdict, "expand");
+    const Judgement same = compare_bits(wide.pool[b], made.factor, std::string(buffer_name(b)) + " expanded");
+    if (same.status != Status::passed) return same;
+  }
+  // Per expert the down bridge is another number, so the expansion is judged by what the reference says of it.
+  const Expectation wide_expected = expect(wide);
+  Session narrow(implementation, in, options_of(forward(c), false));
+  Session expanded(implementation, wide, options_of(forward(c), false));
+  const Tensor a = run(narrow, in), b = run(expanded, wide);
+  Judgement j = judge_output(in, expected, a, narrow.declaration());
+  if (is_bad(j.status)) return j;
+  j = judge_output(wide, wide_expected, b, expanded.declaration());
+  if (is_bad(j.status)) j.reason = "after expansion: " + j.reason;
+  return j;
+}
+
+Judgement shards_sum_to_the_whole(const Case& c, const Implementation& implementation) {
+  const ForwardCase& f = forward(c);
+  const ForwardInputs in = make_inputs(f);
+  const Expectation expected = expect(in);
+  std::vector<double> sum(expected.stages.out.size(), 0.0);
+  for (std::int64_t p = 0; p < f.tp; ++p) {
+    const ForwardInputs part = shard_inputs(in, p, f.tp);
+    const Expectation partial = expect(part);
+    Session session(implementation, part, options_of(f, true));
+    const Tensor out = run(session, part);
+    const Judgement j = judge_output(part, partial, out, session.declaration());
+    if (is_bad(j.status)) return j;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += out.at(static_cast<std::int64_t>(i));
+  }
+  if (!expected.certificate.exact)
+    stop(Status::skipped, "the reference does not certify this case: " + expected.certificate.why);
+  Tensor total(Element::f64, {in.T(), in.d.H});
+  for (std::size_t i = 0; i < sum.size(); ++i) total.set(static_cast<std::int64_t>(i), sum[i]);
+  Judgement j = compare_exact(expected.stages.out, total, "sum of out over the shards");
+  if (j.status == Status::passed && !expected.vacuous.empty()) {
+    j.status = Status::vacuous;
+    j.reason = expected.vacuous;
+  }
+  return j;
+}
+
+}  // namespace
+
+std::vector<Law> forward_laws() {
+  return {
+      {"lattice-is-exact", "on certified inputs every output equals the exact one, whatever seams are rounded",
+       Generator::forward_lattice, 0, is_lattice, lattice_is_exact, 6},
+      {"dense-is-bounded", "on dense inputs every output lies within the bound of the declared seams",
+       Generator::forward_dense, 0, is_dense, dense_is_bounded, 3},
+      {"ordered-is-bitwise", "an ordered implementation equals the ordered CPU path bit for bit on every input",
+       Generator::forward_hostile, SINKTRAP_IS_ORDERED, is_forward, ordered_is_bitwise, 3},
+      {"repeats-bitwise", "a deterministic implementation repeats bit for bit, with another layer beside it too",
+       Generator::forward_dense, 0, is_forward, repeats_bitwise, 1},
+      {"base-tokens-ignore-the-pool", "a token of slot -1 gets the base layer's output, before a bind and whatever the pool holds",
+       Generator::forward_lattice, 0, is_finite_fill, base_tokens_ignore_the_pool, 2},
+      {"unused-slots-reach-nothing", "NaN in a slot that no token uses reaches no output", Generator::forward_lattice, 0,
+       is_finite_fill, unused_slots_reach_nothing, 2},
+      {"rows-do-not-leak", "NaN in one token's x makes its own row NaN and reaches no other row",
+       Generator::forward_lattice, 0, is_finite_fill, rows_do_not_leak, 2},
+      {"shared-equals-expansion", "a shared-outer pool gives the outputs of its expansion to per-expert factors",
+       Generator::forward_shared, SINKTRAP_CAN_SHARED | SINKTRAP_CAN_PER_EXPERT, is_shared, shared_equals_expansion, 2},
+      {"shards-sum-to-the-whole", "the partial outputs of the tensor-parallel shards sum to the whole output",
+       Generator::forward_sharded, 0, is_sharded, shards_sum_to_the_whole, 2},
+  };
+}
+
+}  // namespace sinktrap

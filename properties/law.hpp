@@ -1,0 +1,55 @@
+// A law: a sentence that can be false, the generator of its cases, and the judgement. `run`, ctest and the fuzzers all
+// read the one registry.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "cases/case.hpp"
+#include "judge/implementation.hpp"
+#include "judge/status.hpp"
+
+namespace sinktrap {
+
+// The families of generated cases (properties/generators.cpp).
+enum class Generator : std::uint8_t {
+  layout_shapes,    // shapes only: valid ones, near misses, wild ones
+  layout_anything,  // with types, strides, devices and addresses
+  layout_valid,     // valid shapes only
+  forward_lattice,  // exact inputs
+  forward_sharded,  // exact inputs whose F is cut by tp > 1
+  forward_shared,   // exact inputs, shared-outer, n > 1
+  forward_dense,    // independently drawn inputs
+  forward_hostile,  // every fill, and NaN or infinity at named places
+  state,
+  pack,
+  shard,
+};
+
+struct Law {
+  std::string_view id;        // short, for --law and test names: "lattice-exact"
+  std::string_view sentence;  // what is claimed
+  Generator generator;
+  std::uint64_t needs;  // capabilities without which the law is skipped, by name
+  // True when a case of any origin (corpus, user) can be judged under the law.
+  bool (*applies)(const Case&);
+  // May throw Stop.
+  Judgement (*judge)(const Case&, const Implementation&);
+  // Share of the generated cases of a run, relative to the other laws.
+  int weight;
+};
+
+// All laws, in the order of CONTRACT.md.
+const std::vector<Law>& laws();
+const Law* find_law(std::string_view id);
+
+// Judges a case under a law: checks capabilities, catches Stop.
+Judgement judge_case(const Law& law, const Case& c, const Implementation& implementation);
+
+// The groups that the registry is put together from.
+std::vector<Law> layout_laws();
+std::vector<Law> forward_laws();
+std::vector<Law> state_laws();
+std::vector<Law> pack_laws();
+
+}  // namespace sinktrap

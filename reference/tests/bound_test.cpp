@@ -1,0 +1,205 @@
+// The worst-case bound: no legal implementation leaves it, a wrong one does.
+#include "reference/bound.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "contract/verdict.hpp"
+#include "legal_variant.hpp"
+
+namespace sinktrap::reference {
+namespace {
+
+using test::Dimensions;
+using test::Random;
+using test::RandomProblem;
+using test::Variant;
+using test::VariantForward;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<double> ordered(const RandomProblem& r, std::uint32_t seams) {
+  const std::vector<std::byte> stored = forward_ordered(r.problem, seams);
+  std::vector<double> values(static_cast<std::size_t>(r.problem.T * r.problem.H));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = load_element(r.problem.type, stored.data(), static_cast<std::int64_t>(i));
+  return values;
+}
+
+// The largest share of the bound that an output uses: at most 1 for a legal one. Unjudged elements are left
+// out.
+double share(const std::vector<double>& out, const Stages& exact, const Bound& bound) {
+  double worst = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (bound.error[i] == kInfinity) continue;
+    const double error = std::fabs(out[i] - exact.out[i]);
+    if (!(error <= 0)) worst = std::max(worst, std::isnan(error) ? kInfinity : error / bound.error[i]);
+  }
+  return worst;
+}
+
+std::uint32_t random_seams(Random& random) {
+  switch (random() % 3) {
+    case 0:
+      return 0;
+    case 1:
+      return SINKTRAP_ALL_SEAMS;
+    default:
+      return static_cast<std::uint32_t>(random()) & SINKTRAP_ALL_SEAMS;
+  }
+}
+
+std::vector<Variant> variants(std::uint32_t seams) {
+  using Order = Variant::Order;
+  std::vector<Variant> list;
+  for (Order order : {Order::ascending, Order::descending, Order::pairwise, Order::strided})
+    for (int bits = 0; bits < 8; ++bits) {
+      Variant v;
+      v.order = order, v.seams = seams;
+      v.truncate = bits & 1, v.one_accumulator = bits & 2, v.gamma_first = v.fast_exp = v.flush = bits & 4;
+      list.push_back(v);
+    }
+  return list;
+}
+
+TEST(Bound, NoLegalVariantLeavesIt) {
+  Random random(2026);
+  double worst = 0;
+  std::int64_t judged = 0, elements = 0;
+  for (int i = 0; i < 300; ++i) {
+    const Dimensions d = test::random_dimensions(random, i % 10 == 0 ? 64 : 20);
+    const RandomProblem r(random, d);
+    const std::uint32_t seams = random_seams(random);
+    const Stages exact = forward_f64(r.problem);
+    const Bound declared = worst_case_bound(r.problem, exact, seams, SINKTRAP_SILU_RELATIVE);
+    ASSERT_EQ(declared.error.size(), exact.out.size());
+    for (double e : declared.error) judged += e != kInfinity;
+    elements += r.problem.T * r.problem.H;
+    const auto what = [&] {
+      return testing::Message() << "case " << i << " type " << element_name(d.type) << " T" << d.T << " n"
+                                << d.n << " H" << d.H << " F" << d.F << " R" << d.R << " outer " << d.outer
+                                << " seams " << seams_to_text(seams);
+    };
+    const double of_ordered = share(ordered(r, seams), exact, declared);
+    ASSERT_LE(of_ordered, 1.0) << what();
+    worst = std::max(worst, of_ordered);
+    const std::vector<Variant> all = variants(seams);
+    for (int k = 0; k < 4; ++k) {
+      const Variant& v = all[random() % all.size()];
+      const double used = share(VariantForward(r, v).run(), exact, declared);
+      ASSERT_LE(used, 1.0) << what() << " order " << static_cast<int>(v.order)
+                           << (v.truncate ? " truncate" : "") << (v.one_accumulator ? " one accumulator" : "")
+                           << (v.fast_exp ? " fast" : "");
+      worst = std::max(worst, used);
+    }
+  }
+  EXPECT_EQ(judged, elements);  // nothing here comes near the end of a range
+  EXPECT_GT(elements, 5'000);
+  RecordProperty("largest_share", std::to_string(worst));
+  EXPECT_GT(worst, 0.2);  // else the bound has grown useless
+}
+
+// Sharpness: a down delta 1.25 times too large leaves the bound of its own declaration in most small cases.
+TEST(Bound, AScaledDownDeltaLeavesIt) {
+  Random random(77);
+  int caught = 0, cases = 0;
+  for (int i = 0; i < 100; ++i) {
+    Dimensions d = test::random_dimensions(random, 32);
+    d.type = d.gammas = Element::bf16;
+    d.T = 4;
+    RandomProblem r(random, d);
+    for (std::int64_t t = 0; t < d.T; ++t) r.token_slot.set(t, 0);
+    const Stages exact = forward_f64(r.problem);
+    Variant wrong;
+    wrong.seams = SINKTRAP_SEAM(Y) | SINKTRAP_SEAM(ACT) | SINKTRAP_SEAM(BASE_OUT);
+    const Bound bound = worst_case_bound(r.problem, exact, wrong.seams, SINKTRAP_SILU_RELATIVE);
+    ASSERT_LE(share(VariantForward(r, wrong).run(), exact, bound), 1.0);
+    wrong.down_scale = 1.25;
+    ++cases;
+    caught += share(VariantForward(r, wrong).run(), exact, bound) > 1.0;
+  }
+  RecordProperty("caught", caught);
+  EXPECT_GE(caught, cases * 9 / 10);
+}
+
+TEST(Bound, GrowsWithSeamsAndSiluClass) {
+  Random random(5);
+  for (int i = 0; i < 50; ++i) {
+    const RandomProblem r(random, test::random_dimensions(random, 16));
+    const Stages exact = forward_f64(r.problem);
+    const auto smaller = static_cast<std::uint32_t>(random()) & SINKTRAP_ALL_SEAMS;
+    const auto larger = smaller | (static_cast<std::uint32_t>(random()) & SINKTRAP_ALL_SEAMS);
+    const Bound a = worst_case_bound(r.problem, exact, smaller, SINKTRAP_SILU_RELATIVE);
+    const Bound b = worst_case_bound(r.problem, exact, larger, SINKTRAP_SILU_RELATIVE);
+    for (std::size_t k = 0; k < a.error.size(); ++k) {
+      ASSERT_LE(a.error[k], b.error[k]);
+      ASSERT_GT(a.error[k], 0);
+    }
+  }
+}
+
+// tanh-type silu: z/2 (1 + tanh(z/2)) loses relative accuracy for negative gates, and the absolute class
+// allows that.
+TEST(Bound, AbsoluteSiluIsWiderForNegativeGates) {
+  Random random(6);
+  Dimensions d{.T = 1, .n = 1, .H = 1, .F = 1, .S = 1, .R = 1};
+  d.type = d.gammas = Element::f32;
+  RandomProblem r(random, d);
+  r.token_slot.set(0, -1);
+  r.x.set(0, 1), r.gammas.set(0, 1), r.w13.set(0, -12), r.w13.set(1, 1), r.w2.set(0, 1);
+  const Stages exact = forward_f64(r.problem);
+  const double tanh_type = -6.0f * (1.0f + std::tanh(-6.0f));
+  const std::vector<double> out = {tanh_type};
+  EXPECT_GT(share(out, exact, worst_case_bound(r.problem, exact, 0, SINKTRAP_SILU_RELATIVE)), 1.0);
+  EXPECT_LE(share(out, exact, worst_case_bound(r.problem, exact, 0, SINKTRAP_SILU_ABSOLUTE)), 1.0);
+}
+
+// Where the range of a seam, an accumulator or the storage may be left, an element is not judged.
+TEST(Bound, LeavesOverflowUnjudged) {
+  Random random(8);
+  Dimensions d{.T = 1, .n = 1, .H = 2, .F = 1, .S = 1, .R = 1};
+  d.type = d.gammas = Element::f32;
+  RandomProblem r(random, d);
+  r.token_slot.set(0, -1);
+  const auto error = [&](double x, double w2, std::uint32_t seams) {
+    r.x.set(0, x), r.x.set(1, -x), r.gammas.set(0, 1);
+    for (int i = 0; i < 4; ++i) r.w13.set(i, i == 1 ? 0.5 : 1.0);  // gate x/2, up 0
+    r.w2.set(0, w2), r.w2.set(1, 0);
+    return worst_case_bound(r.problem, forward_f64(r.problem), seams, SINKTRAP_SILU_RELATIVE).error;
+  };
+  EXPECT_LT(error(100, 1, 0)[0], 1);
+  EXPECT_EQ(error(0x1.8p127, 1, 0)[0], kInfinity);  // 1 * x - 1 * x: partial sums overflow in some order
+  EXPECT_EQ(error(NAN, 1, 0)[0], kInfinity);
+  EXPECT_EQ(error(100, HUGE_VAL, 0)[0], kInfinity);
+  // An f16 seam holds 65504 at most; without it the value is judged: 90000 * 300 * 2^-14 = 1648, of which the
+  // class of silu allows 90006 * 2^-23, that is 17.7.
+  d.type = d.gammas = Element::f16;
+  RandomProblem h(random, d);
+  h.token_slot.set(0, -1);
+  h.x.set(0, 300), h.x.set(1, 0), h.gammas.set(0, 1);
+  h.w13.set(0, 300), h.w13.set(1, 0), h.w13.set(2, 1), h.w13.set(3, 0);  // gate 90000, up 300
+  h.w2.set(0, 0x1p-14), h.w2.set(1, 0);
+  const Stages exact = forward_f64(h.problem);
+  EXPECT_EQ(worst_case_bound(h.problem, exact, SINKTRAP_SEAM(Y), SINKTRAP_SILU_RELATIVE).error[0], kInfinity);
+  EXPECT_LT(worst_case_bound(h.problem, exact, 0, SINKTRAP_SILU_RELATIVE).error[0], 20.0);
+}
+
+// Subnormal inputs may be read as zero: the bound has room for all that is lost with them.
+TEST(Bound, CoversFlushedSubnormals) {
+  Random random(9);
+  Dimensions d{.T = 1, .n = 1, .H = 1, .F = 1, .S = 1, .R = 1};
+  d.type = d.gammas = Element::f32;
+  RandomProblem r(random, d);
+  r.token_slot.set(0, -1);
+  r.x.set(0, 0x1p-130), r.w13.set(0, 0x1p127), r.w13.set(1, 0x1p127), r.gammas.set(0, 0x1p100),
+      r.w2.set(0, 1);
+  const Stages exact = forward_f64(r.problem);
+  ASSERT_GT(std::fabs(exact.out[0]), 1);
+  const Bound bound = worst_case_bound(r.problem, exact, 0, SINKTRAP_SILU_RELATIVE);
+  EXPECT_LE(share({0.0}, exact, bound), 1.0);
+}
+
+}  // namespace
+}  // namespace sinktrap::reference
