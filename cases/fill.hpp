@@ -1,4 +1,4 @@
-// Tensor contents other than the lattice: random fills, and hostile values put afterwards.
+// Tensor contents: random fills, the lattice, and hostile values put afterwards.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -39,6 +39,11 @@ void fill_run(Tensor& t, std::int64_t first, std::int64_t count, Role role, cons
 // Fills all tensors of a layer by `fill` (not the lattice). Subnormal and huge values go into a random,
 // nonempty set of tensors; the others are dense, so that products neither all vanish nor all overflow.
 void fill_random(const ForwardCase& c, ForwardInputs& in);
+
+// Fills all tensors of `in`, which are zero and of the case's shapes, with the lattice (lattice_plan.hpp
+// tells how). Every case that make_inputs accepts is certified by reference::certify, and so is each of its
+// `tp` shards of the features; an adapter of a rank above 0 changes the output of every token that uses it.
+void fill_lattice(const ForwardCase& c, ForwardInputs& in);
 
 // The part of a pool buffer that an adapter of rank r fills: for slot s, calls run(first, count) for each
 // contiguous stretch of elements (CONTRACT.md section 1); everything else in the slot is zero. All four

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "cases/fill.hpp"
-#include "cases/lattice.hpp"
 
 namespace sinktrap {
 namespace {

@@ -1,5 +1,3 @@
-#include "cases/lattice.hpp"
-
 #include <cmath>
 
 #include "cases/fill.hpp"

@@ -1,8 +1,22 @@
-// What a lattice case is to look like, in small integers, before any weight is drawn.
+// The lattice: inputs on which every legal implementation computes without any rounding (CONTRACT.md section
+// 6). This header is the plan of a case: what it is to look like, in small integers, before any weight is
+// drawn.
 //
-// Units: gates count `gate_unit` = 64 / z, ups 1. The activation of a feature of token t, expert e is then
-// rho * gate * up * (gate_unit * scale_t^2 * gamma) with integers gate and up; a unit of the token is
-// gate_unit * scale_t^2 * (its smallest gamma).
+// How a case is built, before a final change of units by powers of two:
+//  - Tokens fall into at most 12 classes; x[t] is the integer pattern of its class times 1 or 2. Every weight
+//    row of w13 and gate_up_lora_a is drawn at random and then closed, so that its product with each class is
+//    the integer that the plan asks for (lattice_pattern.hpp). The bridges are such patterns too, and
+//    gate_up_lora_b is closed on them.
+//  - Gates are 64 m / z with m in z..7z or -7z..-2z, so silu is the identity or zero; up is odd, at most 3.
+//  - Features fall into groups of equal |act|. w2 and down_lora_a have large weights that cancel inside each
+//    group, and a few weights of +-1 on top, the nets: the outputs are sums of few activations, narrow enough
+//    for the storage type, while the sums that lead to them swing widely (lattice_down.cpp).
+//  - One output row is a witness: what it shows of a token differs from what the base model shows, whatever
+//    the slot.
+//
+// Units of the plan: gates count `gate_unit` = 64 / z, ups 1. The activation of a feature of token t, expert
+// e is then rho * gate * up * (gate_unit * scale_t^2 * gamma) with integers gate and up; a unit of the token
+// is gate_unit * scale_t^2 * (its smallest gamma).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,11 +30,10 @@ namespace sinktrap {
 
 // Integer ranges that suit a storage type.
 struct LatticeRange {
-  std::int32_t
-      weight;  // of closed rows: an even number below 2^p, so that adding +-1 still fits p significant bits
-  std::int32_t wide;   // largest entry of a pattern: half of that, since tokens may be doubled
-  std::int32_t gates;  // multiplies z: more significand leaves room for finer gates
-  std::int32_t gauge;  // powers of two, up to this exponent, that may be moved between factors
+  std::int32_t weight;  // of closed rows: even and below 2^p, so that one more by +-1 still fits p bits
+  std::int32_t wide;    // largest entry of a pattern: half of that, since tokens may be doubled
+  std::int32_t gates;   // multiplies z: more significand leaves room for finer gates
+  std::int32_t gauge;   // powers of two, up to this exponent, that may be moved between factors
   std::int32_t low_gamma, high_gamma, high_gamma_couple;  // exponents
   std::int32_t couple_exponent;                           // of the largest weight of a couple
 };

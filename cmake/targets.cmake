@@ -5,9 +5,10 @@ function(sinktrap_library name)
   target_link_libraries(${name} PUBLIC sinktrap_flags ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
 endfunction()
 
-# sinktrap_test(NAME SOURCES... LIBS... LABELS...): a GoogleTest program; every TEST becomes a ctest of its own.
+# sinktrap_test(NAME SOURCES... LIBS... LABELS... GPU pattern): a GoogleTest program; every TEST becomes a ctest of its own.
+# Tests whose name matches the GPU pattern get the label gpu instead of the others.
 function(sinktrap_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "GPU" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
@@ -18,6 +19,13 @@ function(sinktrap_test name)
     set(ARG_LABELS smoke)
   endif()
   include(GoogleTest)
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
-                       DISCOVERY_TIMEOUT 60)
+  if(ARG_GPU)
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_FILTER "-${ARG_GPU}" PROPERTIES LABELS "${ARG_LABELS}"
+                         TIMEOUT 300 DISCOVERY_TIMEOUT 60)
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_FILTER "${ARG_GPU}" TEST_LIST ${name}_gpu
+                         PROPERTIES LABELS gpu TIMEOUT 300 DISCOVERY_TIMEOUT 60)
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
+                         DISCOVERY_TIMEOUT 60)
+  endif()
 endfunction()

@@ -10,13 +10,12 @@
 // Every value is one ascending chain of fma in one thread, so no order depends on the launch. A LoRA row is
 // read for the tokens of its own slot only, and an operand's zero blocks are not read at all: fma(0, v, acc)
 // is not the identity when v is a NaN or infinity, or acc is -0. No kernel needs a barrier.
+#include "cuda_impl/grid.cuh"
 #include "cuda_impl/number.cuh"
 #include "cuda_impl/records.hpp"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 namespace {
-
-constexpr unsigned kThreads = 128;
 
 // One f32 value for each token of a group.
 struct Lanes {
@@ -81,10 +80,6 @@ __device__ inline std::int64_t first_of_slot(const ForwardView& f, std::int64_t 
   for (int earlier = 0; earlier < lane; ++earlier)
     if (slot_of(f, group, earlier) == slot) return -1;
   return slot;
-}
-
-__device__ inline std::int64_t thread_index() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
 template <class E>
@@ -230,22 +225,17 @@ __global__ void output_kernel(ForwardView f) {
   }
 }
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-}
-
 template <class E>
 bool run(const ForwardView& f) {
   const auto groups = static_cast<unsigned>((f.T + kLanes - 1) / kLanes);
+  const auto launch = [&](std::int64_t threads, void (*kernel)(ForwardView)) {
+    const dim3 grid(static_cast<unsigned>(block_count(threads)), 1, groups);
+    return simt::launch({grid, block_threads(threads)}, kernel, f);
+  };
   const bool pool = f.R > 0;
-  return simt::launch({dim3(blocks_for(f.H), 1, groups), kThreads}, pack_kernel<E>, f) &&
-         (!pool ||
-          simt::launch({dim3(blocks_for(f.outer * 2 * f.R), 1, groups), kThreads}, bridge_kernel<E>, f)) &&
-         simt::launch({dim3(blocks_for(f.n * f.F), 1, groups), kThreads}, activation_kernel<E>, f) &&
-         (!pool ||
-          simt::launch({dim3(blocks_for(f.outer * f.R), 1, groups), kThreads}, down_bridge_kernel<E>, f)) &&
-         simt::launch({dim3(blocks_for(f.H), 1, groups), kThreads}, output_kernel<E>, f) &&
-         simt::synchronise();
+  return launch(f.H, pack_kernel<E>) && (!pool || launch(f.outer * 2 * f.R, bridge_kernel<E>)) &&
+         launch(f.n * f.F, activation_kernel<E>) && (!pool || launch(f.outer * f.R, down_bridge_kernel<E>)) &&
+         launch(f.H, output_kernel<E>) && simt::synchronise();
 }
 
 }  // namespace

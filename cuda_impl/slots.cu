@@ -1,23 +1,20 @@
 // Kernels on the pool: derived operands, loading, tensor-parallel shards, expansion and collapse. They move
 // bits; only scaling * B computes. Each walks its target's elements with a stride of the whole grid.
+#include "cuda_impl/grid.cuh"
 #include "cuda_impl/number.cuh"
 #include "cuda_impl/records.hpp"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 namespace {
 
-constexpr unsigned kThreads = 128;
 // Enough blocks to fill any current GPU several times over; more would only cost starts on the executor.
 constexpr std::int64_t kMaxBlocks = 1024;
 
-__device__ inline std::int64_t first_element() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
 __device__ inline std::int64_t element_stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
 
 simt::Config over(std::int64_t elements) {
-  const std::int64_t blocks = (elements + kThreads - 1) / kThreads;
-  return {static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks), kThreads};
+  const std::int64_t blocks = block_count(elements);
+  return {static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks), block_threads(elements)};
 }
 
 template <class Bits>
@@ -26,7 +23,7 @@ __global__ void w1_delta_kernel(PoolView p, std::int64_t slot) {
   const Bits* b =
       static_cast<const Bits*>(p.buffers[SINKTRAP_BUFFER_GATE_UP_LORA_B]) + slot * p.n * 2 * p.F * p.R;
   Bits* w1 = static_cast<Bits*>(p.w1_delta) + slot * count;
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t column = i % (2 * p.R), row = i / (2 * p.R);
     const std::int64_t e = row / (2 * p.F), j = row % (2 * p.F) / 2, half = row % 2;  // half 0 gate, 1 up
     w1[i] = column / p.R == half ? b[((e * 2 + half) * p.F + j) * p.R + column % p.R] : Bits{0};
@@ -38,7 +35,7 @@ __global__ void a_cat_kernel(PoolView p, std::int64_t slot) {
   const std::int64_t count = p.R * p.n * p.F;
   const Bits* a = static_cast<const Bits*>(p.buffers[SINKTRAP_BUFFER_DOWN_LORA_A]) + slot * count;
   Bits* cat = static_cast<Bits*>(p.a_cat) + slot * count;
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t j = i % p.F, e = i / p.F % p.n, q = i / p.F / p.n;
     cat[i] = a[(e * p.R + q) * p.F + j];
   }
@@ -49,7 +46,7 @@ __global__ void b_cat_kernel(PoolView p, std::int64_t slot) {
   const std::int64_t count = p.H * p.n * p.R;
   const Bits* b = static_cast<const Bits*>(p.buffers[SINKTRAP_BUFFER_DOWN_LORA_B]) + slot * count;
   Bits* cat = static_cast<Bits*>(p.b_cat) + slot * count;
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t q = i % p.R, e = i / p.R % p.n, h = i / p.R / p.n;
     cat[i] = b[(e * p.H + h) * p.R + q];
   }
@@ -68,7 +65,7 @@ __global__ void load_gate_up_a_kernel(AdapterView a) {
   using Bits = typename E::Bits;
   const std::int64_t count = a.outer * 2 * a.R * a.H;
   Bits* target = static_cast<Bits*>(a.pool[SINKTRAP_BUFFER_GATE_UP_LORA_A]) + a.slot * count;
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t h = i % a.H, row = i / a.H % (2 * a.R), o = i / a.H / (2 * a.R), q = row % a.R;
     const auto* factor = static_cast<const Bits*>(row < a.R ? a.gate_a : a.up_a);
     const std::int64_t first_row = a.per_expert ? o * a.r : 0;
@@ -83,7 +80,7 @@ __global__ void load_gate_up_b_kernel(AdapterView a) {
   const std::int64_t count = a.n * 2 * a.F * a.R;
   Bits* target = static_cast<Bits*>(a.pool[SINKTRAP_BUFFER_GATE_UP_LORA_B]) + a.slot * count;
   const auto* factor = static_cast<const Bits*>(a.gate_up_b);
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t q = i % a.R, j = i / a.R % a.F, expert_half = i / a.R / a.F;
     const std::int64_t row = expert_half * a.F_all + a.first_feature + j;
     target[i] = q < a.r ? E::store(a.scaling * E::load(factor[row * a.r + q])) : Bits{0};
@@ -97,7 +94,7 @@ __global__ void load_down_a_kernel(AdapterView a) {
   const std::int64_t count = a.n * a.R * a.F;
   Bits* target = static_cast<Bits*>(a.pool[SINKTRAP_BUFFER_DOWN_LORA_A]) + a.slot * count;
   const auto* factor = static_cast<const Bits*>(a.down_a);
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t j = i % a.F, q = i / a.F % a.R, e = i / a.F / a.R;
     target[i] = q < a.r ? factor[(q * a.n + e) * a.F_all + a.first_feature + j] : Bits{0};
   }
@@ -110,7 +107,7 @@ __global__ void load_down_b_kernel(AdapterView a) {
   const std::int64_t count = a.outer * a.H * a.R;
   Bits* target = static_cast<Bits*>(a.pool[SINKTRAP_BUFFER_DOWN_LORA_B]) + a.slot * count;
   const auto* factor = static_cast<const Bits*>(a.down_b);
-  for (std::int64_t i = first_element(); i < count; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < count; i += element_stride()) {
     const std::int64_t q = i % a.R, h = i / a.R % a.H, o = i / a.R / a.H;
     const std::int64_t row = (a.per_expert ? o * a.H : 0) + h;
     target[i] = q < a.r ? E::store(a.scaling * E::load(factor[row * a.r + q])) : Bits{0};
@@ -129,7 +126,7 @@ template <class Bits>
 __global__ void shard_gate_up_kernel(const Bits* full, Bits* shard, std::int64_t blocks, std::int64_t F,
                                      std::int64_t R, std::int64_t F_shard, std::int64_t first) {
   // blocks: slots times experts times the two halves, which are cut separately.
-  for (std::int64_t i = first_element(); i < blocks * F_shard * R; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < blocks * F_shard * R; i += element_stride()) {
     const std::int64_t q = i % R, j = i / R % F_shard, block = i / R / F_shard;
     shard[i] = full[(block * F + first + j) * R + q];
   }
@@ -138,21 +135,21 @@ __global__ void shard_gate_up_kernel(const Bits* full, Bits* shard, std::int64_t
 template <class Bits>
 __global__ void shard_down_kernel(const Bits* full, Bits* shard, std::int64_t rows, std::int64_t F,
                                   std::int64_t F_shard, std::int64_t first) {
-  for (std::int64_t i = first_element(); i < rows * F_shard; i += element_stride())
+  for (std::int64_t i = thread_index(); i < rows * F_shard; i += element_stride())
     shard[i] = full[i / F_shard * F + first + i % F_shard];
 }
 
 template <class Bits>
 __global__ void expand_kernel(const Bits* shared, Bits* per_expert, std::int64_t S, std::int64_t n,
                               std::int64_t block) {
-  for (std::int64_t i = first_element(); i < S * n * block; i += element_stride())
+  for (std::int64_t i = thread_index(); i < S * n * block; i += element_stride())
     per_expert[i] = shared[i / block / n * block + i % block];
 }
 
 template <class Bits>
 __global__ void compare_kernel(const Bits* per_expert, std::int64_t S, std::int64_t n, std::int64_t block,
                                unsigned long long* different) {
-  for (std::int64_t i = first_element(); i < S * n * block; i += element_stride()) {
+  for (std::int64_t i = thread_index(); i < S * n * block; i += element_stride()) {
     const std::int64_t slot_expert = i / block, slot = slot_expert / n;
     if (per_expert[i] != per_expert[slot * n * block + i % block])
       atomicMin(different, static_cast<unsigned long long>(slot_expert));

@@ -1,15 +1,14 @@
 // The validation kernel, one thread for each layout, and the device functions that records.hpp offers to host
 // sources.
+#include "cuda_impl/grid.cuh"
 #include "cuda_impl/judge.cuh"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 namespace {
 
-constexpr unsigned kThreads = 128;  // four warps: enough to hide latency, small enough for short batches
-
 __global__ void validate_kernel(const FlatLayout* layouts, std::int64_t count, std::int32_t profile,
                                 sinktrap_verdict* verdicts) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t i = thread_index();
   if (i < count) verdicts[i] = judge(layouts[i], profile);
 }
 
@@ -17,8 +16,8 @@ __global__ void validate_kernel(const FlatLayout* layouts, std::int64_t count, s
 
 bool judge_layouts(const FlatLayout* layouts, std::int64_t count, std::int32_t profile,
                    sinktrap_verdict* verdicts) {
-  const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-  return simt::launch({blocks, kThreads}, validate_kernel, layouts, count, profile, verdicts);
+  const auto blocks = static_cast<unsigned>(block_count(count));
+  return simt::launch({blocks, block_threads(count)}, validate_kernel, layouts, count, profile, verdicts);
 }
 
 bool device_present() { return simt::present(); }

@@ -74,6 +74,9 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const CLI::Error& e) {
     std::string line = e.what();
+    bool known = argc < 2 || argv[1][0] == '-';
+    for (const CLI::App* command : app.get_subcommands({})) known = known || command->check_name(argv[1]);
+    if (!known) line = fmt::format("unknown command {}; expected run, check, validate, replay or list", argv[1]);
     for (char& c : line)
       if (c == '\n') c = ' ';
     return sinktrap::bad_input(line + "; see sinktrap --help");

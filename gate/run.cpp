@@ -116,8 +116,8 @@ class Runner {
       const std::int64_t k = made_[l]++;
       --left_[l];
       if (made_[l] % law.weight == 0) turn_ = (turn_ + 1) % left_.size();
-      // Sizes run through 0..top again and again, so that a short run has small and large ones.
-      const int size = static_cast<int>(k % (options_.suite->size + 1));
+      // Sizes run through 0..top in strides of a prime, so that a short run has small and large ones.
+      const int size = static_cast<int>(k * 37 % (options_.suite->size + 1));
       const std::uint64_t seed = case_seed(options_.seed, static_cast<std::uint64_t>(&law - &laws()[0]), static_cast<std::uint64_t>(k));
       return Task{implementation, static_cast<std::uint32_t>(l), print_case(generate_case(law.generator, seed, size))};
     }

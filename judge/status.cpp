@@ -1,5 +1,6 @@
 #include "judge/status.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -41,7 +42,8 @@ class Reader {
     return value;
   }
   std::string get_text() {
-    const std::size_t size = std::min<std::size_t>(get<std::uint32_t>(), bytes_.size());
+    const std::size_t wanted = get<std::uint32_t>();  // first: it moves bytes_
+    const std::size_t size = std::min(wanted, bytes_.size());
     std::string text{bytes_.substr(0, size)};
     bytes_.remove_prefix(size);
     return text;

@@ -19,6 +19,8 @@ enum class Generator : std::uint8_t {
   forward_lattice,  // exact inputs
   forward_sharded,  // exact inputs whose F is cut by tp > 1
   forward_shared,   // exact inputs, shared-outer, n > 1
+  forward_rows,     // two tokens or more
+  forward_unused,   // a slot that no token uses
   forward_dense,    // independently drawn inputs
   forward_hostile,  // every fill, and NaN or infinity at named places
   state,

@@ -67,6 +67,7 @@ class Products {
   }
   // act [T,n,F] to expert_out [T,n,H]
   void expert_out(std::span<const std::int64_t> tokens, const Real* act, Real* out) const {
+    if (tokens.empty()) return;  // no token, no array to point into
     for (std::int64_t e = 0; e < p_.n; ++e)
       multiply(p_.w2, p_.F, p_.H, from(e * p_.H), tokens, act + e * p_.F, p_.n * p_.F, out + e * p_.H,
                p_.n * p_.H);

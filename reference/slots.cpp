@@ -185,7 +185,7 @@ Verdict collapse_outer(const DLTensor* per_expert, std::int32_t buffer, const DL
   for (std::int64_t s = 0; s < pair.slots; ++s)
     for (std::int64_t e = 1; e < pair.experts; ++e)
       if (std::memcmp(first_copy(s), first_copy(s) + e * pair.slice_bytes, slice_bytes) != 0)
-        return verdict_of(SINKTRAP_NOT_COLLAPSIBLE);
+        return verdict_of(SINKTRAP_NOT_COLLAPSIBLE, buffer, 1, e, 0);
   for (std::int64_t s = 0; s < pair.slots; ++s)
     std::memmove(pair.shared + s * pair.slice_bytes, first_copy(s), slice_bytes);
   return kOk;

@@ -54,7 +54,8 @@ Verdict shard_pool(const DLTensor* full, std::int64_t tp_rank, std::int64_t tp_s
 
 // One outer factor, [S, 1, a, b] to [S, n, a, b]: `argument` where the two do not fit.
 Verdict expand_outer(const DLTensor* shared, std::int32_t buffer, const DLTensor* per_expert);
-// And back: `argument`, then `not_collapsible` unless the n copies are bit-identical.
+// And back: `argument`, then `not_collapsible` (found the first expert that differs) unless the n copies are
+// bit-identical.
 Verdict collapse_outer(const DLTensor* per_expert, std::int32_t buffer, const DLTensor* shared);
 
 }  // namespace sinktrap::reference

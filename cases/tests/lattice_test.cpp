@@ -76,6 +76,61 @@ TEST(Lattice, EveryWeightIsObservable) {
   }
 }
 
+// The certificate is sound: after damage to one value (a low bit, a factor of two, another value's place) a
+// case is refused, or the ordered forward is still exact under the seams drawn.
+TEST(Lattice, DamagedCasesAreRefusedOrStillExact) {
+  Random random(6);
+  int refused = 0, certified = 0;
+  for (std::uint64_t seed = 300000; seed < 301500; ++seed) {
+    const ForwardCase c = random_case(seed, 48, 24);
+    if (c.T() == 0) continue;
+    ForwardInputs in = make_inputs(c);
+    Tensor* const tensors[] = {&in.w13,     &in.w2,      &in.x,       &in.gammas,
+                               &in.pool[0], &in.pool[1], &in.pool[2], &in.pool[3]};
+    Tensor& t = *tensors[random.below(8)];
+    const auto size = static_cast<std::uint32_t>(t.size());
+    const std::int64_t i = random.below(size);
+    const double v = t.at(i), unit = std::ldexp(1.0, 1 - float_format(t.type()).significant_bits);
+    const std::uint32_t kind = random.below(3);
+    t.set(i, kind == 0 ? v * (1 + unit) : kind == 1 ? v * 2 : t.at(random.below(size)));
+    const reference::Problem p = problem_of(in);
+    const reference::Stages stages = forward_f64(p);
+    if (!reference::certify(p, stages).exact) {
+      ++refused;
+      continue;
+    }
+    ++certified;
+    const auto seams = static_cast<std::uint32_t>(random.next()) & SINKTRAP_ALL_SEAMS;
+    const std::vector<std::byte> out = reference::forward_ordered(p, seams);
+    for (std::size_t k = 0; k < stages.out.size(); ++k)
+      ASSERT_EQ(load_element(in.type, out.data(), static_cast<std::int64_t>(k)),
+                round_to(in.type, stages.out[k]))
+          << describe(c) << " seams " << seams;
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_GT(certified, 100);  // damage to an unused slot, for one, changes nothing
+}
+
+// Extents at which weights have to become sparse to stay within the sums that f32 holds.
+TEST(Lattice, ExtremeExtentsAreExact) {
+  Random random(7);
+  const Dimensions extremes[] = {{.n = 1, .H = 600000, .F = 1, .R = 1, .S = 1},
+                                 {.n = 16, .H = 3, .F = 8192, .R = 2, .S = 1},
+                                 {.n = 2, .H = 5, .F = 3, .R = 20000, .S = 1},
+                                 {.n = 300, .H = 4, .F = 2, .R = 3, .S = 2}};
+  for (const Dimensions& d : extremes)
+    for (Element type : {Element::bf16, Element::f16})
+      for (ExpertLayout layout : {ExpertLayout::shared, ExpertLayout::per_expert}) {
+        ForwardCase c;
+        c.layer.d = d;
+        c.layer.type = c.layer.gammas = type;
+        c.layer.layout = d.n == 1 ? ExpertLayout::shared : layout;
+        c.layer.ranks.assign(static_cast<std::size_t>(d.S), d.R);
+        c.slots = {0, -1, 0, 0};
+        expect_exact(c, random);
+      }
+}
+
 // Sizes of the model: sums of magnitudes near what f32 holds, no smaller weights than necessary.
 TEST(Lattice, ModelSizeIsExact) {
   Random random(3);

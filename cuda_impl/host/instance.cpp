@@ -48,8 +48,9 @@ PoolView Instance::view(const Pool& pool) const {
   v.R = pool.R;
   std::copy(pool.buffers.begin(), pool.buffers.end(), v.buffers);
   v.w1_delta = w1_delta_.get();
-  v.a_cat = a_cat_.get();
-  v.b_cat = b_cat_.get();
+  // A first bind that failed half way may have left the buffer of the other layout.
+  v.a_cat = pool.outer == 1 ? a_cat_.get() : nullptr;
+  v.b_cat = pool.outer == 1 ? nullptr : b_cat_.get();
   return v;
 }
 
@@ -137,16 +138,17 @@ Verdict Instance::derived(std::string_view name, DLTensor* out) {
   if (out == nullptr) return refuse_argument("derived: no place for the view");
   const bool known = name == "w1_delta" || name == "a_cat" || name == "b_cat";
   if (known && !pool_.bound) return verdict_of(SINKTRAP_UNBOUND);
+  const PoolView v = view(pool_);
   void* data = nullptr;
   std::int64_t* shape = nullptr;
   if (name == "w1_delta") {
-    data = w1_delta_.get();
+    data = v.w1_delta;
     shape = w1_delta_shape_.data();
   } else if (name == "a_cat") {
-    data = a_cat_.get();
+    data = v.a_cat;
     shape = a_cat_shape_.data();
   } else if (name == "b_cat") {
-    data = b_cat_.get();
+    data = v.b_cat;
     shape = b_cat_shape_.data();
   }
   if (data == nullptr) {

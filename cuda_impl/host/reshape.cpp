@@ -110,7 +110,7 @@ Verdict collapse_factor(const DLTensor* per_expert, std::int32_t buffer, const D
     const auto n = static_cast<unsigned long long>(pair.n);
     set_last_error("collapse: slot " + std::to_string(different / n) + ": expert " +
                    std::to_string(different % n) + " differs from expert 0");
-    return verdict_of(SINKTRAP_NOT_COLLAPSIBLE);
+    return verdict_of(SINKTRAP_NOT_COLLAPSIBLE, buffer, 1, static_cast<std::int64_t>(different % n), 0);
   }
   const auto slot_bytes = static_cast<std::uint64_t>(pair.block * pair.bytes);
   const auto* from = static_cast<const char*>(elements(*per_expert));

@@ -96,18 +96,20 @@ void Executor::prepare(const Config& c) {
   free_.reserve(wanted);
   for (std::size_t b = 0; b < wanted; ++b) {
     Block& block = *blocks_[b];
-    block.threads.resize(block_threads_);
+    free_.push_back(&block);
+    const auto same = [](const dim3& a, const dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; };
+    if (same(block.shape, c.block)) continue;
     // Nothing grows while a fiber runs: an exception must not leave one.
     block.ready.reserve(2 * std::size_t{block_threads_} + 1);
     block.unstarted.reserve(block_threads_);
+    block.threads.assign(block_threads_, Thread{});
     for (unsigned i = 0; i < block_threads_; ++i) {
       Thread& t = block.threads[i];
-      t = Thread{};
       t.linear = i;
       t.index = {i % c.block.x, i / c.block.x % c.block.y, i / c.block.x / c.block.y};
       t.block = &block;
     }
-    free_.push_back(&block);
+    block.shape = c.block;
   }
 }
 
@@ -162,7 +164,15 @@ Thread* Executor::take(Block& b) {
   return t;
 }
 
-Thread* Executor::pick() {
+inline Thread* Executor::pick() {
+  if (schedule == 0 && !resident_.empty() && resident_.front()->started < block_threads_) {
+    Block& b = *resident_.front();  // what nearly every thread of a kernel without barriers comes to
+    return &b.threads[b.started++];
+  }
+  return pick_any();
+}
+
+Thread* Executor::pick_any() {
   while (!free_.empty() && next_block_ < total_blocks_) start_block();
   if (resident_.empty()) return nullptr;
   const std::size_t first = resident_.size() > 1 ? random(resident_.size()) : 0;
@@ -171,7 +181,7 @@ Thread* Executor::pick() {
   return nullptr;
 }
 
-void Executor::enter(Thread& t) {
+inline void Executor::enter(Thread& t) {
   current_ = &t;
   threadIdx = t.index;
   blockIdx = t.block->index;
@@ -194,7 +204,15 @@ void Executor::run_thread(Thread& t, Fiber& fiber) {
     note_fault("exception left the kernel");
   }
   t.fiber = nullptr;
-  if (fault_.empty()) finish(t);
+  Block& b = *t.block;
+  if (b.at_barrier == 0 && b.at_warp == 0 &&
+      b.live > 1) {  // nobody waits for this thread, and it is not the last
+    t.state = State::returned;
+    --b.live;
+    idle_atomics_ = 0;
+  } else if (fault_.empty()) {
+    finish(t);
+  }
 }
 
 void Executor::retire(Block& b) {
@@ -229,7 +247,8 @@ Fiber& Executor::idle_fiber() {
   if (idle_.empty()) {
     idle_.reserve(fibers_.size() + 1);
     fibers_.push_back(std::make_unique<Fiber>(
-        [](void* executor, Fiber& self) { static_cast<Executor*>(executor)->work(self); }, this));
+        [](void* executor, Fiber& self) { static_cast<Executor*>(executor)->work(self); }, this,
+        fibers_.size()));
     return *fibers_.back();
   }
   Fiber* fiber = idle_.back();

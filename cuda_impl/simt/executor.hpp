@@ -67,7 +67,8 @@ struct Thread {
 
 struct Block {
   uint3 index{};
-  unsigned live = 0;  // threads that have not returned
+  dim3 shape{0, 0, 0};  // that `threads` is made for
+  unsigned live = 0;    // threads that have not returned
   unsigned at_barrier = 0, at_warp = 0;
   unsigned started = 0;  // ascending schedule: threads [0, started) have begun
   std::size_t ready_head = 0;
@@ -97,7 +98,8 @@ class Executor {
 
   std::string refusal(const Config& config) const;
   void prepare(const Config& config);
-  Thread* pick();
+  Thread* pick();  // what runs next; null: nothing can
+  Thread* pick_any();
   Thread* take(Block& block);
   void start_block();
   void retire(Block& block);

@@ -13,7 +13,8 @@ namespace sinktrap::simt {
 class Fiber {
  public:
   using Body = void (*)(void* owner, Fiber& self);
-  Fiber(Body body, void* owner);
+  // `index` tells the fibers of one owner apart; it shifts where the stack begins (see fiber.cpp).
+  Fiber(Body body, void* owner, std::size_t index);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

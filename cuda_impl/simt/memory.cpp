@@ -38,8 +38,9 @@ std::string& error_text() {
   return text;
 }
 
+// Intact guard bytes have a guard byte in front and each byte equal to the next.
 bool is_guard(const unsigned char* bytes, std::size_t count) {
-  return std::all_of(bytes, bytes + count, [](unsigned char b) { return b == kGuard; });
+  return bytes[0] == kGuard && std::memcmp(bytes, bytes + 1, count - 1) == 0;
 }
 
 // Reports a side of an allocation whose guard has changed, and restores it so that it is reported once.
@@ -76,7 +77,7 @@ bool present() { return true; }
 
 void* allocate(std::uint64_t bytes) {
   // Linux grants more than there is and kills later; the poison would touch all of it.
-  const std::uint64_t physical =
+  static const std::uint64_t physical =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   unsigned char* raw = nullptr;
   if (bytes <= physical) {

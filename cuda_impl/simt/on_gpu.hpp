@@ -41,7 +41,9 @@ inline bool present() {
 
 inline void* allocate(std::uint64_t bytes) {
   void* pointer = nullptr;
-  return succeeded(cudaMalloc(&pointer, bytes), "cudaMalloc") ? pointer : nullptr;
+  const std::uint64_t some =
+      bytes > 0 ? bytes : 1;  // cudaMalloc answers null to 0 bytes; null means failure here
+  return succeeded(cudaMalloc(&pointer, some), "cudaMalloc") ? pointer : nullptr;
 }
 inline bool release(void* pointer) { return succeeded(cudaFree(pointer), "cudaFree"); }
 inline bool write(void* device, const void* host, std::uint64_t bytes) {

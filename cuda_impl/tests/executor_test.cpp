@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "cuda_impl/simt/simt.hpp"
@@ -39,7 +40,7 @@ class Memory {
 };
 
 // The line of a marker comment would move with every edit: kernels note the line of the statement instead.
-int g_line = 0;
+thread_local int g_line = 0;
 #define AT_LINE (g_line = __LINE__)
 
 std::string here() { return std::string("executor_test.cpp:") + std::to_string(g_line); }
@@ -345,6 +346,25 @@ TEST(Executor, ScheduleZeroAscendsAndSeedsGiveReproduciblePermutations) {
     orders.insert(got);
   }
   EXPECT_EQ(orders.size(), kSchedules);
+}
+
+// Each OS thread has an executor of its own; a thread that ends takes its fibers with it.
+TEST(Executor, OsThreadsDoNotDisturbEachOther) {
+  const auto work = [](std::uint64_t seed, bool* good) {
+    *good = true;
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      schedule(seed + i);
+      Memory out(3 * 64);
+      *good = *good && launch({3, 64}, neighbour, false, out.get()) && out.values()[0] == 1;
+      *good = *good && !launch({1, 32}, lane_outside_mask, true) && out.free();
+    }
+  };
+  bool first = false, second = false;
+  std::thread a(work, 1, &first), b(work, 100, &second);
+  a.join();
+  b.join();
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(second);
 }
 
 __global__ void indices(int* out) {

@@ -266,7 +266,7 @@ TEST(Expand, RoundTripAndRefusal) {
     per_expert.set(22, 8.5);
     back.fill(3);
     EXPECT_EQ(table.collapse(&p, SINKTRAP_BUFFER_DOWN_LORA_B, &b, &v), SINKTRAP_NOT_COLLAPSIBLE);
-    EXPECT_EQ(v, verdict_of(SINKTRAP_NOT_COLLAPSIBLE));
+    EXPECT_EQ(v, verdict_of(SINKTRAP_NOT_COLLAPSIBLE, SINKTRAP_BUFFER_DOWN_LORA_B, 1, 2, 0));
     EXPECT_NE(std::string(table.last_error()).find("slot 1: expert 2"), std::string::npos)
         << table.last_error();
     EXPECT_EQ(back.values(), Values(8, 3)) << "nothing was written";

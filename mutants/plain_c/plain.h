@@ -62,7 +62,7 @@ int64_t plain_shared_bytes(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t 
 uint64_t plain_tensor_bytes(const DLTensor* t); /* the size is known to fit */
 
 /* plain_validate.c */
-int32_t plain_judge(const sinktrap_layout* layout, int32_t profile, sinktrap_verdict* verdict);
+int32_t plain_judge(const sinktrap_layout* layout, int32_t profile, sinktrap_verdict* v);
 int32_t plain_validate(const sinktrap_layout* layouts, int64_t count, int32_t profile,
                        sinktrap_verdict* verdicts);
 int64_t plain_type_number(DLDataType dtype);  /* code * 2^24 + bits * 2^16 + lanes */
@@ -70,29 +70,24 @@ int64_t plain_device_number(DLDevice device); /* device_type * 2^32 + device_id 
 int plain_same_type(DLDataType a, DLDataType b);
 
 /* plain_bind.c */
-int32_t plain_bind(sinktrap_instance* instance, const DLTensor buffers[SINKTRAP_BUFFER_COUNT],
-                   sinktrap_verdict* verdict);
-int32_t plain_update(sinktrap_instance* instance, const sinktrap_slot_set* slots, sinktrap_verdict* verdict);
-int32_t plain_derived(sinktrap_instance* instance, const char* name, DLTensor* view,
-                      sinktrap_verdict* verdict);
+int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* v);
+int32_t plain_update(sinktrap_instance* p, const sinktrap_slot_set* slots, sinktrap_verdict* v);
+int32_t plain_derived(sinktrap_instance* p, const char* name, DLTensor* view, sinktrap_verdict* v);
 /* First element and number of elements of a slot of a bound pool's buffer. */
-int64_t plain_slot_elements(const sinktrap_instance* instance, int buffer);
+int64_t plain_slot_elements(const sinktrap_instance* p, int buffer);
 
 /* plain_load.c */
-int32_t plain_load(sinktrap_instance* instance, int64_t slot, const sinktrap_adapter* adapter,
-                   sinktrap_verdict* verdict);
-int32_t plain_unload(sinktrap_instance* instance, int64_t slot, sinktrap_verdict* verdict);
+int32_t plain_load(sinktrap_instance* p, int64_t slot, const sinktrap_adapter* adapter, sinktrap_verdict* v);
+int32_t plain_unload(sinktrap_instance* p, int64_t slot, sinktrap_verdict* v);
 
 /* plain_repair.c */
 int32_t plain_shard(const DLTensor full[SINKTRAP_BUFFER_COUNT], int64_t tp_rank, int64_t tp_size,
-                    const DLTensor shard[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* verdict);
-int32_t plain_expand(const DLTensor* shared, int32_t buffer, const DLTensor* per_expert,
-                     sinktrap_verdict* verdict);
+                    const DLTensor shard[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* v);
+int32_t plain_expand(const DLTensor* shared, int32_t buffer, const DLTensor* per_expert, sinktrap_verdict* v);
 int32_t plain_collapse(const DLTensor* per_expert, int32_t buffer, const DLTensor* shared,
-                       sinktrap_verdict* verdict);
+                       sinktrap_verdict* v);
 
 /* plain_forward.c */
-int32_t plain_forward(sinktrap_instance* instance, const sinktrap_forward_args* args,
-                      sinktrap_verdict* verdict);
+int32_t plain_forward(sinktrap_instance* p, const sinktrap_forward_args* args, sinktrap_verdict* v);
 
 #endif

@@ -133,9 +133,10 @@ static int allocate(const sinktrap_instance* p, scratch* w) {
   return 1;
 }
 
-/* What a faulty library does beside computing; nothing in the honest one. */
+/* What a faulty library does beside computing, with one token at least; nothing in the honest one. */
 static void misbehave(const sinktrap_instance* p, const sinktrap_forward_args* args) {
-  const int64_t T = args->x->shape[0];
+  const int64_t elements = args->x->shape[0] * p->H;
+  (void)elements; /* the honest library has no use for it */
   if (PLAIN_HAS(crash_in_forward)) {
     volatile int* volatile nowhere = NULL; /* both, or the store is optimised away */
     *nowhere = 1;
@@ -145,8 +146,8 @@ static void misbehave(const sinktrap_instance* p, const sinktrap_forward_args* a
     while (forever) {
     }
   }
-  if (PLAIN_HAS(writes_past_end) && T > 0) plain_write(p->type, plain_data(args->out), T * p->H, 1.0f);
-  if (PLAIN_HAS(modifies_input) && T > 0) *plain_data(args->x) += 1;
+  if (PLAIN_HAS(writes_past_end)) plain_write(p->type, plain_data(args->out), elements, 1.0f);
+  if (PLAIN_HAS(modifies_input)) *plain_data(args->x) += 1;
 }
 
 int32_t plain_forward(sinktrap_instance* p, const sinktrap_forward_args* args, sinktrap_verdict* v) {

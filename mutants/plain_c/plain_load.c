@@ -5,42 +5,58 @@
 
 enum { A = SINKTRAP_BUFFER_GATE_UP_LORA_A, GUB, DLA, B };
 
-/* Factors are 2-D; which buffer and axis a refusal names is in section 4. */
-static int32_t refuse_extent(sinktrap_verdict* v, int buffer, int axis, int64_t found, int64_t divisor) {
-  return plain_verdict(v, SINKTRAP_INDIVISIBLE, buffer, axis, found, divisor);
+static const int factor_buffer[5] = {A, A, GUB, DLA, B};
+
+/* Products of extents >= 1, or the nearest int64: no tensor in memory has such an extent. */
+static int64_t times(int64_t a, int64_t b) { return a > INT64_MAX / b ? INT64_MAX : a * b; }
+
+/* An extent that a divisor of section 4 has to divide. */
+static int is_divisible(sinktrap_verdict* v, int buffer, int axis, int64_t found, int64_t divisor) {
+  if (found % divisor == 0) return 1;
+  plain_verdict(v, SINKTRAP_INDIVISIBLE, buffer, axis, found, divisor);
+  return 0;
 }
 
-static int has_extents(const DLTensor* t, int64_t rows, int64_t columns) {
-  return t->shape[0] == rows && t->shape[1] == columns;
+/* The factors of an adapter of rank r >= 1, in the order of precedence of section 4. */
+static int32_t check_factors(const sinktrap_instance* p, const sinktrap_adapter* a, sinktrap_verdict* v) {
+  const DLTensor* factors[5];
+  const int64_t n = p->n, r = a->rank, outer = a->per_expert ? n : 1, F_all = times(p->F, a->tp_size);
+  int64_t expected[5][2];
+  int i, axis;
+  factors[0] = a->gate_a;
+  factors[1] = a->up_a != NULL ? a->up_a : a->gate_a;
+  factors[2] = a->gate_up_b;
+  factors[3] = a->down_a;
+  factors[4] = a->down_b;
+  for (i = 0; i < 5; ++i)
+    if (!plain_is_some_array(factors[i], p->dtype, 2))
+      return plain_verdict(v, SINKTRAP_ARGUMENT, factor_buffer[i], SINKTRAP_NONE, 0, 0);
+  if (r > p->R) return plain_verdict(v, SINKTRAP_RANK_EXCEEDED, SINKTRAP_NONE, SINKTRAP_NONE, r, p->R);
+  if (a->per_expert && p->outer == 1 && n > 1) return plain_answer(v, SINKTRAP_LAYOUT_MISMATCH);
+  if (!is_divisible(v, GUB, 0, a->gate_up_b->shape[0], 2 * n) ||
+      !is_divisible(v, DLA, 1, a->down_a->shape[1], n) ||
+      !is_divisible(v, GUB, 0, a->gate_up_b->shape[0] / (2 * n), a->tp_size))
+    return v->code;
+  expected[0][0] = expected[1][0] = outer * r; /* r <= R now, and a buffer has n*R rows in memory */
+  expected[0][1] = expected[1][1] = p->H;
+  expected[2][0] = times(2 * n, F_all);
+  expected[3][1] = times(n, F_all);
+  expected[4][0] = outer * p->H;
+  expected[2][1] = expected[3][0] = expected[4][1] = r;
+  for (i = 0; i < 5; ++i)
+    for (axis = 0; axis < 2; ++axis)
+      if (factors[i]->shape[axis] != expected[i][axis])
+        return plain_verdict(v, SINKTRAP_ARGUMENT, factor_buffer[i], axis, factors[i]->shape[axis],
+                             expected[i][axis]);
+  return plain_answer(v, SINKTRAP_OK);
 }
 
-/* Everything that can be wrong with an adapter, in the order of precedence. */
 static int32_t check_adapter(const sinktrap_instance* p, const sinktrap_adapter* a, sinktrap_verdict* v) {
-  const int64_t n = p->n;
-  int64_t r, F_all, outer;
   if (a == NULL || a->struct_size < sizeof *a || a->tp_size < 1 || a->tp_rank < 0 ||
       a->tp_rank >= a->tp_size || a->rank < 0)
     return plain_answer(v, SINKTRAP_ARGUMENT);
-  r = a->rank;
-  if (r > 0) { /* an adapter of rank 0 has no factors */
-    if (!plain_is_some_array(a->gate_a, p->dtype, 2) || !plain_is_some_array(a->gate_up_b, p->dtype, 2) ||
-        !plain_is_some_array(a->down_a, p->dtype, 2) || !plain_is_some_array(a->down_b, p->dtype, 2) ||
-        (a->up_a != NULL && !plain_is_some_array(a->up_a, p->dtype, 2)))
-      return plain_answer(v, SINKTRAP_ARGUMENT);
-  }
-  if (r > p->R) return plain_verdict(v, SINKTRAP_RANK_EXCEEDED, SINKTRAP_NONE, SINKTRAP_NONE, r, p->R);
-  if (a->per_expert && p->outer == 1 && n > 1) return plain_answer(v, SINKTRAP_LAYOUT_MISMATCH);
-  if (r == 0) return plain_answer(v, SINKTRAP_OK);
-  if (a->gate_up_b->shape[0] % (2 * n) != 0) return refuse_extent(v, GUB, 0, a->gate_up_b->shape[0], 2 * n);
-  if (a->down_a->shape[1] % n != 0) return refuse_extent(v, DLA, 1, a->down_a->shape[1], n);
-  F_all = a->gate_up_b->shape[0] / (2 * n);
-  if (F_all % a->tp_size != 0) return refuse_extent(v, GUB, 0, F_all, a->tp_size);
-  outer = a->per_expert ? n : 1;
-  if (F_all / a->tp_size != p->F || a->gate_up_b->shape[1] != r || !has_extents(a->gate_a, outer * r, p->H) ||
-      (a->up_a != NULL && !has_extents(a->up_a, outer * r, p->H)) || !has_extents(a->down_a, r, n * F_all) ||
-      !has_extents(a->down_b, outer * p->H, r))
-    return plain_answer(v, SINKTRAP_ARGUMENT);
-  return plain_answer(v, SINKTRAP_OK);
+  /* An adapter of rank 0 has no factors. */
+  return a->rank == 0 ? plain_answer(v, SINKTRAP_OK) : check_factors(p, a, v);
 }
 
 /* Where row `row` of expert (or outer) `e` of a slot starts in a pool buffer. */

@@ -26,7 +26,8 @@ int32_t plain_fail(sinktrap_verdict* verdict, int32_t code, const char* why) {
 
 const char* plain_last_error(void) { return last_error; }
 
-char* plain_data(const DLTensor* t) { return (char*)t->data + t->byte_offset; }
+/* As integers: null plus an offset, which an empty tensor may have, is not defined for pointers. */
+char* plain_data(const DLTensor* t) { return (char*)((uintptr_t)t->data + (uintptr_t)t->byte_offset); }
 
 int64_t plain_stride(const DLTensor* t, int axis) {
   int64_t stride = 1;

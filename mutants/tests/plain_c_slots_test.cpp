@@ -66,7 +66,11 @@ TEST(PlainC, refused_load_says_why_and_changes_nothing) {
   EXPECT_EQ(load(table, layer, 0, bad), verdict_of(SINKTRAP_ARGUMENT));
   bad = flat.adapter;
   bad.down_b = nullptr;
-  EXPECT_EQ(load(table, layer, 0, bad), verdict_of(SINKTRAP_ARGUMENT));
+  EXPECT_EQ(load(table, layer, 0, bad), verdict_of(SINKTRAP_ARGUMENT, SINKTRAP_BUFFER_DOWN_LORA_B, -1, 0, 0));
+  bad = flat.adapter;
+  bad.up_a = &flat.views[3];
+  EXPECT_EQ(load(table, layer, 0, bad),
+            verdict_of(SINKTRAP_ARGUMENT, SINKTRAP_BUFFER_GATE_UP_LORA_A, 1, 2, 1));
   const Tensor three_rows = tensor({3, 1}, {1, 1, 1});
   const DLTensor three_view = three_rows.view();
   bad = flat.adapter;

@@ -101,6 +101,73 @@ TEST(Bound, NoLegalVariantLeavesIt) {
   EXPECT_GT(worst, 0.2);  // else the bound has grown useless
 }
 
+// One feature whose base and delta nearly cancel, in gate, up and out: what a seam or a sum rounded away
+// stands next to a tiny result, so each part of the bound is needed.
+TEST(Bound, HoldsWhereSumsCancel) {
+  Random random(31);
+  double worst = 0;
+  for (int i = 0; i < 3000; ++i) {
+    Dimensions d{.T = 1, .n = 1, .H = i % 3 == 0 ? 64 : 1, .F = 1, .S = 1, .R = 1};
+    d.type = i % 2 == 0 ? Element::bf16 : Element::f32;
+    d.gammas = d.type;
+    RandomProblem r(random, d);
+    r.token_slot.set(0, 0);
+    // Everything positive, so that sums drift one way when additions truncate.
+    for (Tensor* t : {&r.x, &r.gammas, &r.w13, &r.w2, &r.pool[0], &r.pool[2]})
+      for (std::int64_t k = 0; k < t->size(); ++k) t->set(k, std::fabs(t->at(k)) + 0.25);
+    const Stages base = forward_f64(r.problem);
+    // gate: mostly cancelling; up: always.
+    if (random() % 4 != 0) r.pool[1].set(0, -base.base_y[0] / base.bridge[0]);
+    r.pool[1].set(1, -base.base_y[1] / base.bridge[1]);
+    if (random() % 2 == 0) {
+      const Stages stages = forward_f64(r.problem);
+      for (std::int64_t h = 0; h < d.H && stages.down_bridge[0] != 0; ++h)
+        r.pool[3].set(h, -stages.base_out[static_cast<std::size_t>(h)] / stages.down_bridge[0]);
+    }
+    const Stages exact = forward_f64(r.problem);
+    const std::uint32_t seams =
+        random() % 3 == 0 ? random_seams(random) : 1u << random() % SINKTRAP_SEAM_COUNT;
+    const Bound bound = worst_case_bound(r.problem, exact, seams, SINKTRAP_SILU_RELATIVE);
+    const std::vector<Variant> all = variants(seams);
+    const double used = std::max(share(ordered(r, seams), exact, bound),
+                                 share(VariantForward(r, all[random() % all.size()]).run(), exact, bound));
+    ASSERT_LE(used, 1.0) << "case " << i << " " << element_name(d.type) << " seams " << seams_to_text(seams);
+    worst = std::max(worst, used);
+  }
+  RecordProperty("largest_share", std::to_string(worst));
+}
+
+// Truncated additions drift one way: up to an ulp of the running sum for each of H terms, seen where the sum
+// ends near 0.
+TEST(Bound, HoldsWhereATruncatedSumDrifts) {
+  Random random(17);
+  Dimensions d{.T = 1, .n = 1, .H = 64, .F = 1, .S = 1, .R = 1};
+  d.type = d.gammas = Element::f32;
+  double largest_drift = 0;
+  for (int i = 0; i < 100; ++i) {
+    RandomProblem r(random, d);
+    r.token_slot.set(0, -1);
+    for (std::int64_t k = 0; k < 32; ++k) {
+      const double up = test::uniform(random, 0.5) + 1;
+      r.x.set(k, 1), r.x.set(32 + k, 1);
+      r.w13.set(k, 1), r.w13.set(32 + k, 1);                          // gate 64: silu is exact
+      r.w13.set(64 + k, up), r.w13.set(96 + k, -up * (1 + 0x1p-10));  // up about -32 2^-10
+    }
+    r.gammas.set(0, 1);
+    for (std::int64_t h = 0; h < d.H; ++h) r.w2.set(h, 1);
+    const Stages exact = forward_f64(r.problem);
+    Variant truncating;
+    truncating.truncate = true;
+    const std::vector<double> out = VariantForward(r, truncating).run();
+    const Bound bound = worst_case_bound(r.problem, exact, 0, SINKTRAP_SILU_RELATIVE);
+    ASSERT_LE(share(out, exact, bound), 1.0);
+    largest_drift = std::max(largest_drift, std::fabs(out[0] - exact.out[0]) / 64);
+  }
+  // Far more than the few roundings of the largest partial sum, 32, that a bound without the factor K would
+  // have.
+  EXPECT_GT(largest_drift, 8 * 32 * 0x1p-23);
+}
+
 // Sharpness: a down delta 1.25 times too large leaves the bound of its own declaration in most small cases.
 TEST(Bound, AScaledDownDeltaLeavesIt) {
   Random random(77);

@@ -278,8 +278,8 @@ TEST(Expand, RepeatsAndCollapses) {
   EXPECT_TRUE(back.same_bits(shared));
 
   wide.set(10, -0.0), wide.set(6, 0.0), wide.set(8, 0.0);  // equal as numbers, not in bits
-  EXPECT_EQ(collapse_outer(&wide_view, SINKTRAP_BUFFER_DOWN_LORA_B, &back_view).code,
-            SINKTRAP_NOT_COLLAPSIBLE);
+  EXPECT_EQ(collapse_outer(&wide_view, SINKTRAP_BUFFER_DOWN_LORA_B, &back_view),
+            verdict_of(SINKTRAP_NOT_COLLAPSIBLE, SINKTRAP_BUFFER_DOWN_LORA_B, 1, 2, 0));
   EXPECT_TRUE(back.same_bits(shared));
   EXPECT_EQ(expand_outer(&shared_view, SINKTRAP_BUFFER_DOWN_LORA_A, &wide_view),
             verdict_of(SINKTRAP_ARGUMENT));

@@ -1,0 +1,83 @@
+// Whatever a user gets wrong is one clear line on stderr and exit code 2.
+#include <gtest/gtest.h>
+
+#include "program.hpp"
+
+namespace sinktrap::testing {
+namespace {
+
+void expect_refused(const std::string& arguments, const std::string& must_say) {
+  const Ended e = program(arguments);
+  EXPECT_EQ(e.code, 2) << arguments << "\n" << e.err;
+  EXPECT_TRUE(one_line(e.err)) << arguments << "\n" << e.err;
+  EXPECT_NE(e.err.find(must_say), std::string::npos) << arguments << "\n" << e.err;
+  EXPECT_EQ(e.out, "") << arguments;
+}
+
+TEST(BadInput, Flags) {
+  expect_refused("", "subcommand");
+  expect_refused("run --colour", "--colour");
+  expect_refused("run --cases many", "cases");
+  expect_refused("run --cases -1", "cases");
+  expect_refused("run --suite huge", "smoke, conformance");
+  expect_refused("run --law no-such-law", "no-such-law");
+  expect_refused("run --json - --junit -", "stdout");
+  expect_refused("list everything", "implementations, laws");
+  expect_refused("frobnicate", "frobnicate");
+  expect_refused("validate --profile loose x", "strict or sglang");
+  expect_refused("validate", "LAYOUT");
+  expect_refused("check", "no case");
+  expect_refused("replay", "files");
+}
+
+TEST(BadInput, CaseLines) {
+  expect_refused("check 'forward T=1 n=2 H=8 F=5 R=3 S=2 slots=9'", "column 39");
+  expect_refused("check 'sideways T=1'", "expected layout, forward");
+  expect_refused("check --file nowhere.cases", "nowhere.cases");
+  std::ofstream(scratch_folder() / "bad.cases") << "# fine\nforward T=0 n=1 H=1 F=1 R=1 S=1\nforward T=zero\n";
+  expect_refused("check --file bad.cases", "bad.cases:3:11");
+  expect_refused("validate 'n=2 gate_up_lora_a=3x1'", "gate_up_lora_b= is missing");
+  expect_refused("validate 'n=2 gate_up_lora_a=3xq'", "column");
+}
+
+TEST(BadInput, Implementations) {
+  expect_refused("run --impl nothing", "known are");
+  expect_refused("run --impl ./nothing.so", "no such file");
+  expect_refused("run --impl /dev/null", "/dev/null");
+  expect_refused("check --impl '" SINKTRAP_PLAIN_C_FOLDER "' 'forward T=0 n=1 H=1 F=1 R=1 S=1'", "cannot load");
+  expect_refused("run --impl '" + plain_c("wrong_version") + "'", "interface version 2 found, 1 expected");
+  std::ofstream(scratch_folder() / "text.so") << "this is no library";
+  expect_refused("run --impl ./text.so", "cannot load");
+}
+
+TEST(BadInput, JsonLines) {
+  const auto file = [](const std::string& text) { std::ofstream(scratch_folder() / "l.jsonl") << text; };
+  file("{\"n\": 2\n");
+  expect_refused("validate --jsonl l.jsonl", "l.jsonl:1");
+  file("{\"n\": 2}\n");
+  expect_refused("validate --jsonl l.jsonl", "shapes");
+  file("{\"n\": 2, \"shapes\": {\"gate_up_lora_a\": [1, 1.5]}}\n");
+  expect_refused("validate --jsonl l.jsonl", "gate_up_lora_a");
+  file("{\"n\": 2, \"shapes\": {\"gate_up_lora_a\": [9223372036854775808]}}\n");
+  expect_refused("validate --jsonl l.jsonl", "int64");
+  file(std::string(100000, '['));
+  expect_refused("validate --jsonl l.jsonl", "l.jsonl:1");
+  expect_refused("validate --jsonl nowhere.jsonl", "nowhere.jsonl");
+}
+
+TEST(BadInput, VectorFiles) {
+  const std::string whole = file_text(SINKTRAP_SOURCE_DIR "/corpus/vectors/pack/pack-01.safetensors");
+  ASSERT_GT(whole.size(), 100u);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{100}, whole.size() - 1}) {
+    std::ofstream(scratch_folder() / "cut.safetensors", std::ios::binary) << whole.substr(0, size);
+    expect_refused("replay cut.safetensors", "cut.safetensors");
+  }
+  expect_refused("replay nowhere.safetensors", "nowhere.safetensors");
+  std::string renamed = whole;
+  renamed.replace(renamed.find("max_rank"), 8, "maxirank");
+  std::ofstream(scratch_folder() / "field.safetensors", std::ios::binary) << renamed;
+  expect_refused("replay field.safetensors", "max_rank");
+}
+
+}  // namespace
+}  // namespace sinktrap::testing

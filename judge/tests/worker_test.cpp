@@ -1,0 +1,83 @@
+// Worker processes: crashes and hangs cost one case.
+#include "judge/worker.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "judge/phase.hpp"
+
+namespace sinktrap {
+namespace {
+
+std::string scratch(const char* name) {
+  const auto folder = std::filesystem::temp_directory_path() / (std::string("sinktrap-") + name + std::to_string(getpid()));
+  std::filesystem::remove_all(folder);
+  return folder.string();
+}
+
+Judgement act(const Task& t) {
+  Judgement j;
+  j.reason = t.line;
+  if (t.line == "segfault") {
+    const Phase phase("forward");
+    raise(SIGSEGV);
+  }
+  if (t.line == "exit") _exit(3);
+  if (t.line == "hang")
+    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return j;
+}
+
+TEST(Workers, EveryCaseIsAnsweredAndOnlyTheBadOnesAreLost) {
+  signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would print its report here
+  Workers workers(act, {2, 0.5, scratch("workers")});
+  const std::vector<std::string> lines = {"a", "segfault", "b", "hang", "c", "exit", "d", "e"};
+  std::size_t next = 0;
+  std::map<std::string, Judgement> results;
+  workers.run([&]() -> std::optional<Task> { return next < lines.size() ? std::optional<Task>({0, 0, lines[next++]}) : std::nullopt; },
+              [&](const Task& t, const Judgement& j) { results[t.line] = j; });
+  ASSERT_EQ(results.size(), lines.size());
+  for (const char* fine : {"a", "b", "c", "d", "e"}) EXPECT_EQ(results[fine].status, Status::passed) << fine;
+  EXPECT_EQ(results["segfault"].status, Status::crashed);
+  EXPECT_NE(results["segfault"].reason.find("in forward"), std::string::npos) << results["segfault"].reason;
+  EXPECT_EQ(results["exit"].status, Status::crashed);
+  EXPECT_NE(results["exit"].reason.find("status 3"), std::string::npos);
+  EXPECT_EQ(results["hang"].status, Status::timed_out);
+}
+
+TEST(Workers, TheLineIsOnDiskWhileTheCaseRuns) {
+  const std::string folder = scratch("journal");
+  Workers workers(
+      [folder](const Task& t) {
+        std::ifstream file(folder + "/running-0.case");
+        Judgement j;
+        std::getline(file, j.reason);
+        if (j.reason != t.line) j.status = Status::failed;
+        return j;
+      },
+      {1, 5, folder});
+  EXPECT_EQ(workers.run_one({0, 0, "a longer line"}).status, Status::passed);
+  EXPECT_EQ(workers.run_one({0, 0, "short"}).status, Status::passed);
+}
+
+TEST(Workers, ALargeAnswerAndALargeQuestionArriveWhole) {
+  Workers workers([](const Task& t) { Judgement j; j.details.assign(100, t.line); return j; }, {1, 20, ""});
+  const std::string line(200000, 'x');
+  const Judgement j = workers.run_one({0, 0, line});
+  ASSERT_EQ(j.details.size(), 100u);
+  EXPECT_EQ(j.details[99], line);
+}
+
+TEST(Workers, AFolderThatCannotBeMadeIsAnError) {
+  EXPECT_THROW(Workers(act, {1, 1, "/proc/no/such/folder"}), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace sinktrap

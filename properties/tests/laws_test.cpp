@@ -1,0 +1,135 @@
+// The registry as ctest: every law over generated cases, on every built-in implementation that can run here.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "properties/generators.hpp"
+#include "properties/law.hpp"
+#include "properties/shrink.hpp"
+
+namespace sinktrap {
+namespace {
+
+struct Run {
+  const Law* law;
+  std::string implementation;
+};
+
+std::string word(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return text;
+}
+
+class Laws : public testing::TestWithParam<Run> {};
+
+TEST_P(Laws, HoldOnGeneratedCases) {
+  const auto opened = Implementation::open(GetParam().implementation);
+  if (const auto* error = std::get_if<std::string>(&opened)) GTEST_SKIP() << *error;
+  const auto& implementation = *std::get<std::shared_ptr<const Implementation>>(opened);
+  const Law& law = *GetParam().law;
+  if (!implementation.can(law.needs)) GTEST_SKIP() << "no capability " << capability_names(law.needs);
+  constexpr int kCases = 80;
+  int could_see = 0;
+  for (int k = 0; k < kCases; ++k) {
+    const Case c = generate_case(law.generator, 1000 + static_cast<std::uint64_t>(k), k % 60);
+    const Judgement j = judge_case(law, c, implementation);
+    if (j.status == Status::passed) ++could_see;
+    if (!is_bad(j.status)) {
+      ASSERT_TRUE(j.status == Status::passed || j.status == Status::vacuous) << print_case(c) << "\n" << j.reason;
+      continue;
+    }
+    const Case smallest = shrink_case(
+        c, [&](const Case& x) { return is_bad(judge_case(law, x, implementation).status); }, 300);
+    const Judgement reason = judge_case(law, smallest, implementation);
+    FAIL() << law.sentence << "\n  case   " << print_case(smallest) << "\n  reason " << reason.reason
+           << "\n  repeat ./sinktrap check --impl " << implementation.argument() << " --law " << law.id << " '"
+           << print_case(smallest) << "'";
+  }
+  // A law whose cases can see nothing proves nothing.
+  EXPECT_GE(could_see, kCases / 2) << law.sentence;
+}
+
+std::vector<Run> runs() {
+  std::vector<Run> list;
+  for (const BuiltIn& b : built_in_implementations())
+    for (const Law& law : laws()) list.push_back({&law, b.name});
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(BuiltIn, Laws, testing::ValuesIn(runs()), [](const testing::TestParamInfo<Run>& info) {
+  return word(info.param.implementation) + "__" + word(std::string(info.param.law->id));
+});
+
+TEST(Registry, NamesAreUniqueSentencesAndShortWords) {
+  std::set<std::string_view> ids, sentences;
+  for (const Law& law : laws()) {
+    EXPECT_TRUE(ids.insert(law.id).second) << law.id;
+    EXPECT_TRUE(sentences.insert(law.sentence).second) << law.sentence;
+    EXPECT_EQ(find_law(law.id), &law);
+    EXPECT_GE(std::count(law.sentence.begin(), law.sentence.end(), ' '), 4) << law.sentence;
+    EXPECT_GT(law.weight, 0);
+  }
+  EXPECT_EQ(find_law("no-such-law"), nullptr);
+}
+
+TEST(Generators, MakeCasesOfTheirLawThatParseBack) {
+  for (const Law& law : laws())
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      const Case c = generate_case(law.generator, seed, static_cast<int>(seed));
+      EXPECT_TRUE(law.applies(c)) << law.id << ": " << print_case(c);
+      const auto parsed = parse_case(print_case(c));
+      ASSERT_TRUE(std::holds_alternative<Case>(parsed)) << print_case(c) << "\n" << std::get<CaseError>(parsed).what;
+      EXPECT_EQ(std::get<Case>(parsed), c) << print_case(c);
+      EXPECT_EQ(generate_case(law.generator, seed, static_cast<int>(seed)), c) << "the same seed gives another case";
+    }
+}
+
+TEST(Generators, KeepExtentsPairwiseDifferent) {
+  int different = 0, with_adapter = 0;
+  constexpr int kCases = 300;
+  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+    const auto c = std::get<ForwardCase>(generate_case(Generator::forward_lattice, seed, 40));
+    const auto& d = c.layer.d;
+    const std::set<std::int64_t> extents = {d.n, d.H, d.F, 2 * d.F, d.R, 2 * d.R};
+    different += extents.size() == 6 ? 1 : 0;
+    with_adapter += std::any_of(c.slots.begin(), c.slots.end(), [&](std::int32_t s) {
+      return s >= 0 && c.layer.ranks[static_cast<std::size_t>(s)] > 0;
+    });
+  }
+  EXPECT_GT(different, kCases * 8 / 10);
+  EXPECT_GT(with_adapter, kCases * 7 / 10);
+}
+
+TEST(Shrinking, EverySmallerCaseParsesAndDiffers) {
+  for (const Law& law : laws())
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const Case c = generate_case(law.generator, seed, 30);
+      for (const Case& s : smaller_cases(c)) {
+        EXPECT_NE(s, c);
+        const auto parsed = parse_case(print_case(s));
+        ASSERT_TRUE(std::holds_alternative<Case>(parsed)) << print_case(s) << "\n" << std::get<CaseError>(parsed).what;
+        EXPECT_EQ(std::get<Case>(parsed), s) << print_case(s);
+      }
+    }
+}
+
+TEST(Shrinking, EndsInTheSmallestCaseThatStillFails) {
+  const Case big = std::get<Case>(
+      parse_case("forward T=9 n=3 H=21 F=10 R=7 S=3 layout=per_expert w13=contiguous type=f16 ranks=7,2,5 "
+                 "slots=0,2,1,-1,2,0,1,1,2 fill=dense seed=99"));
+  const auto fails = [](const Case& c) {
+    const auto& f = std::get<ForwardCase>(c);
+    return f.layer.d.H >= 3 && f.T() >= 1 && f.layer.d.R >= 2;
+  };
+  ASSERT_TRUE(fails(big)) << print_case(big);
+  const auto small = std::get<ForwardCase>(shrink_case(big, fails, 2000));
+  EXPECT_EQ(small.layer.d, (Dimensions{1, 3, 1, 2, 1}));
+  EXPECT_EQ(small.T(), 1);
+}
+
+}  // namespace
+}  // namespace sinktrap
