@@ -1,5 +1,6 @@
-// A case: one readable line of text, and the typed value behind it. The same line is a corpus entry, a generated value,
-// a fuzz input, a test name and the argument of `sinktrap check`. docs/case-language.md describes the text.
+// A case: one readable line of text, and the typed value behind it. The same line is a corpus entry, a
+// generated value, a fuzz input, a test name and the argument of `sinktrap check`. docs/case-language.md
+// describes the text.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -35,7 +36,7 @@ struct LayerCase {
   ExpertLayout layout = ExpertLayout::shared;  // n = 1: always shared
   std::int32_t w13 = SINKTRAP_W13_INTERLEAVED;
   Element type = Element::bf16;
-  Element gammas = Element::bf16;  // storage type or f32
+  Element gammas = Element::bf16;   // storage type or f32
   std::vector<std::int64_t> ranks;  // r of each slot, S entries, 0..R
   Fill fill = Fill::lattice;
   std::vector<Put> put;
@@ -91,7 +92,16 @@ struct ShardCase {
 
 // `state`: a sequence of steps on one instance.
 struct Step {
-  enum class Kind : std::uint8_t { bind, rebind_other, rebind_invalid, write, load, unload, update, forward } kind = Kind::bind;
+  enum class Kind : std::uint8_t {
+    bind,
+    rebind_other,
+    rebind_invalid,
+    write,
+    load,
+    unload,
+    update,
+    forward
+  } kind = Kind::bind;
   std::optional<std::vector<std::int64_t>> ids;  // update: slot set (absent = all)
   std::int64_t slot = 0, r = 0;                  // write, load, unload
   std::vector<std::int32_t> slots;               // forward

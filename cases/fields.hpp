@@ -1,5 +1,5 @@
-// A case line cut into its kind and key=value fields, each with its column; and typed access that remembers which fields
-// were used, so that what is left over is refused.
+// A case line cut into its kind and key=value fields, each with its column; and typed access that remembers
+// which fields were used, so that what is left over is refused.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,8 +29,8 @@ class Fields {
   std::int64_t integer_or(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback);
   std::uint64_t unsigned_or(std::string_view key, std::uint64_t fallback);
   // Required list of exactly `count` entries (count < 0: any number up to max_entries).
-  std::vector<std::int64_t> list(std::string_view key, std::int64_t count, std::size_t max_entries, std::int64_t low,
-                                 std::int64_t high);
+  std::vector<std::int64_t> list(std::string_view key, std::int64_t count, std::size_t max_entries,
+                                 std::int64_t low, std::int64_t high);
   // One of the words; returns its index. Without the field: `fallback`, or a failure if that is negative.
   int word(std::string_view key, const std::vector<std::string_view>& words, int fallback);
   // The raw text and the column of its first character.

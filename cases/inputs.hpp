@@ -28,7 +28,8 @@ struct AdapterFactors {
   bool per_expert = false;
   std::int64_t rank = 0, tp_rank = 0, tp_size = 1;
   float scaling = 1.0f;
-  Tensor gate_a, up_a;  // [r,H] or [n*r,H]; up_a has no element type of its own when gate_a serves both (stacked)
+  Tensor gate_a,
+      up_a;  // [r,H] or [n*r,H]; up_a has no element type of its own when gate_a serves both (stacked)
   bool stacked = false;
   Tensor gate_up_b, down_a, down_b;  // [n*2*F_all, r], [r, n*F_all], [H, r] or [n*H, r]
 };

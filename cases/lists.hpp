@@ -17,14 +17,15 @@ struct ListLimits {
 };
 
 // Columns in errors count from 1 inside `text`. An empty text is an error; so is a repetition count below 1.
-std::variant<std::vector<std::int64_t>, CaseError> parse_list(std::string_view text, const ListLimits& limits);
+std::variant<std::vector<std::int64_t>, CaseError> parse_list(std::string_view text,
+                                                              const ListLimits& limits);
 
-// The canonical text: one repeated group if the whole list is one, else runs. Lists of up to 32 entries are written out
-// unless all entries are equal and more than 4.
+// The canonical text: one repeated group if the whole list is one, else runs. Lists of up to 32 entries are
+// written out unless all entries are equal and more than 4.
 std::string print_list(const std::vector<std::int64_t>& list);
 
 // A whole decimal integer inside [low, high], or an error that says so. `what` names it.
-std::variant<std::int64_t, CaseError> parse_integer(std::string_view text, std::int64_t low, std::int64_t high,
-                                                    std::string_view what);
+std::variant<std::int64_t, CaseError> parse_integer(std::string_view text, std::int64_t low,
+                                                    std::int64_t high, std::string_view what);
 
 }  // namespace sinktrap

@@ -14,7 +14,9 @@ class Tensor {
   Tensor() = default;
   // Zero-filled. Extents must be >= 0 and the size must fit in memory.
   Tensor(Element type, std::vector<std::int64_t> shape)
-      : type_(type), shape_(std::move(shape)), bytes_(static_cast<std::size_t>(size() * element_bytes(type))) {}
+      : type_(type),
+        shape_(std::move(shape)),
+        bytes_(static_cast<std::size_t>(size() * element_bytes(type))) {}
 
   Element type() const { return type_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }

@@ -9,8 +9,9 @@ namespace {
 
 constexpr std::string_view kNames[] = {"bf16", "f16", "f32", "f64", "i32", "i64"};
 
-// Rounds to p significant bits with smallest normal exponent e_min, ties to even, in double arithmetic that is exact:
-// x is scaled so that one unit of the target's last place becomes 1, and nearbyint does the rounding.
+// Rounds to p significant bits with smallest normal exponent e_min, ties to even, in double arithmetic that
+// is exact: x is scaled so that one unit of the target's last place becomes 1, and nearbyint does the
+// rounding.
 double round_to_format(double x, const FloatFormat& f) {
   if (!std::isfinite(x) || x == 0.0) return x;
   const int e = std::ilogb(x);
@@ -39,20 +40,25 @@ std::uint16_t encode_f16(double rounded) {
   if (std::isinf(rounded)) return sign | 0x7c00;
   if (a < std::ldexp(1.0, -14)) return sign | static_cast<std::uint16_t>(std::ldexp(a, 24));
   const int e = std::ilogb(a);
-  return static_cast<std::uint16_t>(sign | (e + 15) << 10 |
-                                    (static_cast<int>(std::ldexp(a, 10 - e)) & 1023));
+  return static_cast<std::uint16_t>(sign | (e + 15) << 10 | (static_cast<int>(std::ldexp(a, 10 - e)) & 1023));
 }
 
 }  // namespace
 
 DLDataType dl_type(Element e) {
   switch (e) {
-    case Element::bf16: return {kDLBfloat, 16, 1};
-    case Element::f16: return {kDLFloat, 16, 1};
-    case Element::f32: return {kDLFloat, 32, 1};
-    case Element::f64: return {kDLFloat, 64, 1};
-    case Element::i32: return {kDLInt, 32, 1};
-    case Element::i64: return {kDLInt, 64, 1};
+    case Element::bf16:
+      return {kDLBfloat, 16, 1};
+    case Element::f16:
+      return {kDLFloat, 16, 1};
+    case Element::f32:
+      return {kDLFloat, 32, 1};
+    case Element::f64:
+      return {kDLFloat, 64, 1};
+    case Element::i32:
+      return {kDLInt, 32, 1};
+    case Element::i64:
+      return {kDLInt, 64, 1};
   }
   return {kDLOpaqueHandle, 0, 0};
 }
@@ -82,11 +88,16 @@ double load_element(Element e, const void* data, std::int64_t i) {
   switch (e) {
     case Element::bf16:
       return std::bit_cast<float>(static_cast<std::uint32_t>(read(std::uint16_t{})) << 16);
-    case Element::f16: return decode_f16(read(std::uint16_t{}));
-    case Element::f32: return read(0.0f);
-    case Element::f64: return read(0.0);
-    case Element::i32: return read(std::int32_t{});
-    case Element::i64: return static_cast<double>(read(std::int64_t{}));
+    case Element::f16:
+      return decode_f16(read(std::uint16_t{}));
+    case Element::f32:
+      return read(0.0f);
+    case Element::f64:
+      return read(0.0);
+    case Element::i32:
+      return read(std::int32_t{});
+    case Element::i64:
+      return static_cast<double>(read(std::int64_t{}));
   }
   return NAN;
 }
@@ -96,16 +107,27 @@ void store_element(Element e, void* data, std::int64_t i, double value) {
   const auto write = [p](auto v) { std::memcpy(p, &v, sizeof v); };
   switch (e) {
     case Element::bf16: {
-      // A bf16 value is a float value; the quiet bit keeps a NaN whose payload lies in the dropped half a NaN.
+      // A bf16 value is a float value; the quiet bit keeps a NaN whose payload lies in the dropped half a
+      // NaN.
       const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(round_to(e, value)));
       write(static_cast<std::uint16_t>(std::isnan(value) ? (bits >> 16 | 0x40) : bits >> 16));
       break;
     }
-    case Element::f16: write(encode_f16(round_to(e, value))); break;
-    case Element::f32: write(static_cast<float>(value)); break;
-    case Element::f64: write(value); break;
-    case Element::i32: write(static_cast<std::int32_t>(value)); break;
-    case Element::i64: write(static_cast<std::int64_t>(value)); break;
+    case Element::f16:
+      write(encode_f16(round_to(e, value)));
+      break;
+    case Element::f32:
+      write(static_cast<float>(value));
+      break;
+    case Element::f64:
+      write(value);
+      break;
+    case Element::i32:
+      write(static_cast<std::int32_t>(value));
+      break;
+    case Element::i64:
+      write(static_cast<std::int64_t>(value));
+      break;
   }
 }
 

@@ -1,8 +1,8 @@
 // Element types of the contract (bf16, f16, f32, and what surrounds them) and the rounding to them.
 //
-// Source of the formats: IEEE 754-2019 binary16 and binary32; bf16 is binary32 with the low 16 significand bits
-// dropped (8 significant bits, exponents -126..127). Rounding is to nearest, ties to even; overflow gives infinity;
-// NaN stays NaN (payload free).
+// Source of the formats: IEEE 754-2019 binary16 and binary32; bf16 is binary32 with the low 16 significand
+// bits dropped (8 significant bits, exponents -126..127). Rounding is to nearest, ties to even; overflow
+// gives infinity; NaN stays NaN (payload free).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -23,20 +23,27 @@ struct FloatFormat {
 };
 constexpr FloatFormat float_format(Element e) {
   switch (e) {
-    case Element::bf16: return {8, 127, -126};
-    case Element::f16: return {11, 15, -14};
-    case Element::f32: return {24, 127, -126};
-    default: return {53, 1023, -1022};
+    case Element::bf16:
+      return {8, 127, -126};
+    case Element::f16:
+      return {11, 15, -14};
+    case Element::f32:
+      return {24, 127, -126};
+    default:
+      return {53, 1023, -1022};
   }
 }
 
 constexpr int element_bytes(Element e) {
   switch (e) {
     case Element::bf16:
-    case Element::f16: return 2;
+    case Element::f16:
+      return 2;
     case Element::f32:
-    case Element::i32: return 4;
-    default: return 8;
+    case Element::i32:
+      return 4;
+    default:
+      return 8;
   }
 }
 

@@ -1,8 +1,8 @@
 /* sinktrap.h - the C interface of an implementation under test.
  *
- * A shared library that exports `sinktrap_implementation` can be judged with `sinktrap run --impl FILE.so`. The
- * built-in implementations are reached through the same table. What each operation has to do, and which code it
- * returns when, is CONTRACT.md; this header says how it is called.
+ * A shared library that exports `sinktrap_implementation` can be judged with `sinktrap run --impl FILE.so`.
+ * The built-in implementations are reached through the same table. What each operation has to do, and which
+ * code it returns when, is CONTRACT.md; this header says how it is called.
  *
  * Conventions
  *  - Tensors are DLPack's DLTensor: row-major, last axis contiguous. `strides` may be null (contiguous).
@@ -72,7 +72,8 @@ typedef struct sinktrap_verdict {
   int64_t expected; /* and the one that was expected */
 } sinktrap_verdict;
 
-/* sinktrap_layout.flags: there is no memory behind the descriptors; the checks `data` and `aliasing` are left out. */
+/* sinktrap_layout.flags: there is no memory behind the descriptors; the checks `data` and `aliasing` are left
+ * out. */
 #define SINKTRAP_SHAPES_ONLY 1u
 
 /* What validate judges: the layer's dimensions and four buffers. */
@@ -103,9 +104,9 @@ typedef struct sinktrap_slot_set {
   int64_t count;
 } sinktrap_slot_set;
 
-/* One adapter as a checkpoint ships it: flat 2-D factors of the layer's storage type, with the whole (unsharded)
- * intermediate size F_all = F * tp_size. With per_expert = 0 the outer factors are shared by all experts; with
- * per_expert = 1 they come once per expert, expert-major. */
+/* One adapter as a checkpoint ships it: flat 2-D factors of the layer's storage type, with the whole
+ * (unsharded) intermediate size F_all = F * tp_size. With per_expert = 0 the outer factors are shared by all
+ * experts; with per_expert = 1 they come once per expert, expert-major. */
 typedef struct sinktrap_adapter {
   uint32_t struct_size;
   int32_t per_expert;
@@ -131,20 +132,20 @@ typedef struct sinktrap_forward_args {
 } sinktrap_forward_args;
 
 /* Capabilities. An implementation that lacks one is not judged on it, and the report says so by name. */
-#define SINKTRAP_CAN_UPDATE (1ull << 0)      /* update */
-#define SINKTRAP_CAN_LOAD (1ull << 1)        /* load and unload */
-#define SINKTRAP_CAN_SHARD (1ull << 2)       /* shard */
-#define SINKTRAP_CAN_EXPAND (1ull << 3)      /* expand and collapse */
-#define SINKTRAP_CAN_DERIVED (1ull << 4)     /* derived */
-#define SINKTRAP_CAN_BF16 (1ull << 5)        /* storage types */
+#define SINKTRAP_CAN_UPDATE (1ull << 0)  /* update */
+#define SINKTRAP_CAN_LOAD (1ull << 1)    /* load and unload */
+#define SINKTRAP_CAN_SHARD (1ull << 2)   /* shard */
+#define SINKTRAP_CAN_EXPAND (1ull << 3)  /* expand and collapse */
+#define SINKTRAP_CAN_DERIVED (1ull << 4) /* derived */
+#define SINKTRAP_CAN_BF16 (1ull << 5)    /* storage types */
 #define SINKTRAP_CAN_F16 (1ull << 6)
 #define SINKTRAP_CAN_F32 (1ull << 7)
 #define SINKTRAP_CAN_GAMMAS_F32 (1ull << 8)  /* f32 gammas beside bf16 or f16 storage */
 #define SINKTRAP_CAN_INTERLEAVED (1ull << 9) /* w13 layouts */
 #define SINKTRAP_CAN_CONTIGUOUS (1ull << 10)
-#define SINKTRAP_CAN_SHARED (1ull << 11)     /* expert layouts of the pool */
+#define SINKTRAP_CAN_SHARED (1ull << 11) /* expert layouts of the pool */
 #define SINKTRAP_CAN_PER_EXPERT (1ull << 12)
-/* The arithmetic is the ordered one of CONTRACT.md section 6: equal bit for bit to the ordered CPU path. */
+/* The arithmetic is the ordered one of CONTRACT.md section 7: equal bit for bit to the ordered CPU path. */
 #define SINKTRAP_IS_ORDERED (1ull << 13)
 /* create understands the options `seams=NAME+NAME` (or none) and `schedule=N`. */
 #define SINKTRAP_CAN_CHOOSE_SEAMS (1ull << 14)
@@ -179,7 +180,8 @@ typedef struct sinktrap_implementation_table {
 
   /* Required. */
   /* Judges `count` layouts; writes one verdict each. The result is SINKTRAP_OK when all were judged. */
-  int32_t (*validate)(const sinktrap_layout* layouts, int64_t count, int32_t profile, sinktrap_verdict* verdicts);
+  int32_t (*validate)(const sinktrap_layout* layouts, int64_t count, int32_t profile,
+                      sinktrap_verdict* verdicts);
   /* options: the text behind '?' in --impl, "key=value&key=value"; never null. */
   int32_t (*create)(const sinktrap_layer* layer, const char* options, sinktrap_instance** instance,
                     sinktrap_verdict* verdict);
@@ -187,7 +189,8 @@ typedef struct sinktrap_implementation_table {
   /* Validates (strict), then takes over the four buffers and derives the operands of all slots. */
   int32_t (*bind)(sinktrap_instance* instance, const DLTensor buffers[SINKTRAP_BUFFER_COUNT],
                   sinktrap_verdict* verdict);
-  int32_t (*forward)(sinktrap_instance* instance, const sinktrap_forward_args* args, sinktrap_verdict* verdict);
+  int32_t (*forward)(sinktrap_instance* instance, const sinktrap_forward_args* args,
+                     sinktrap_verdict* verdict);
 
   /* Optional, null without the capability. */
   int32_t (*update)(sinktrap_instance* instance, const sinktrap_slot_set* slots, sinktrap_verdict* verdict);
@@ -199,19 +202,22 @@ typedef struct sinktrap_implementation_table {
   int32_t (*shard)(const DLTensor full[SINKTRAP_BUFFER_COUNT], int64_t tp_rank, int64_t tp_size,
                    const DLTensor shard[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* verdict);
   /* One outer factor (gate_up_lora_a or down_lora_b, named by `buffer`): [S,1,..] -> [S,n,..] and back. */
-  int32_t (*expand)(const DLTensor* shared, int32_t buffer, const DLTensor* per_expert, sinktrap_verdict* verdict);
-  int32_t (*collapse)(const DLTensor* per_expert, int32_t buffer, const DLTensor* shared, sinktrap_verdict* verdict);
-  /* "w1_delta", "a_cat" or "b_cat": a view of the operand in the implementation's memory, valid until destroy.
-   * SINKTRAP_UNSUPPORTED: this implementation, or this layout, has no such operand. */
-  int32_t (*derived)(sinktrap_instance* instance, const char* name, DLTensor* view, sinktrap_verdict* verdict);
+  int32_t (*expand)(const DLTensor* shared, int32_t buffer, const DLTensor* per_expert,
+                    sinktrap_verdict* verdict);
+  int32_t (*collapse)(const DLTensor* per_expert, int32_t buffer, const DLTensor* shared,
+                      sinktrap_verdict* verdict);
+  /* "w1_delta", "a_cat" or "b_cat": a view of the operand in the implementation's memory, valid until
+   * destroy. SINKTRAP_UNSUPPORTED: this implementation, or this layout, has no such operand. */
+  int32_t (*derived)(sinktrap_instance* instance, const char* name, DLTensor* view,
+                     sinktrap_verdict* verdict);
   /* The declaration of an instance, where options changed it; null: the table's. */
   int32_t (*declare)(sinktrap_instance* instance, sinktrap_declaration* declaration);
   /* What went wrong in the last call that returned SINKTRAP_INTERNAL or SINKTRAP_UNSUPPORTED; may be null. */
   const char* (*last_error)(void);
 } sinktrap_implementation_table;
 
-/* The one exported function. host_abi_version is the version that the caller was built with. The table lives as long
- * as the library is loaded. */
+/* The one exported function. host_abi_version is the version that the caller was built with. The table lives
+ * as long as the library is loaded. */
 typedef const sinktrap_implementation_table* (*sinktrap_implementation_function)(uint32_t host_abi_version);
 #if defined(__GNUC__)
 __attribute__((visibility("default")))

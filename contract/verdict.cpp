@@ -32,7 +32,8 @@ std::optional<Code> code_from_name(std::string_view name) {
 }
 
 std::string code_message(std::int32_t code, std::int64_t n_shared_experts) {
-  if (code < 0 || code >= SINKTRAP_CODE_COUNT) return "code " + std::to_string(code) + " is not in the contract";
+  if (code < 0 || code >= SINKTRAP_CODE_COUNT)
+    return "code " + std::to_string(code) + " is not in the contract";
   std::string text{kCodes[static_cast<std::size_t>(code)].message};
   if (auto at = text.find("{n}"); at != std::string::npos)
     text.replace(at, 3, std::to_string(n_shared_experts));

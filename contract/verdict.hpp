@@ -44,7 +44,8 @@ std::string verdict_to_text(const Verdict& verdict);
 
 }  // namespace sinktrap
 
-// In the global namespace because Verdict is a C struct of it: argument-dependent lookup finds it from everywhere.
+// In the global namespace because Verdict is a C struct of it: argument-dependent lookup finds it from
+// everywhere.
 inline bool operator==(const sinktrap_verdict& a, const sinktrap_verdict& b) {
   return sinktrap::same_verdict(a, b);
 }

@@ -1,5 +1,6 @@
-// Fuzz target: a case line, through the parser, the printer and every law of the registry that speaks about it, on the
-// CUDA sources. A refusal by the parser is part of what is tested: it must name a place and a reason.
+// Fuzz target: a case line, through the parser, the printer and every law of the registry that speaks about
+// it, on the CUDA sources. A refusal by the parser is part of what is tested: it must name a place and a
+// reason.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,14 +18,15 @@ using namespace sinktrap;
   std::abort();
 }
 
-// Elements of the tensors of a case, roughly: what a judgement costs. Cases above 2^15 are parsed and printed only, so
-// that an execution stays in the range of a millisecond.
+// Elements of the tensors of a case, roughly: what a judgement costs. Cases above 2^15 are parsed and printed
+// only, so that an execution stays in the range of a millisecond.
 constexpr double kMaxElements = 1 << 15;
 
 double elements(const LayerCase& c, std::size_t tokens) {
   const auto f = [](std::int64_t v) { return static_cast<double>(v); };
   const double weights = 3 * f(c.d.n) * f(c.d.F) * f(c.d.H);
-  return weights * (1 + static_cast<double>(tokens)) + 4 * f(c.d.S) * f(c.d.n) * f(c.d.R) * (f(c.d.F) + f(c.d.H));
+  return weights * (1 + static_cast<double>(tokens)) +
+         4 * f(c.d.S) * f(c.d.n) * f(c.d.R) * (f(c.d.F) + f(c.d.H));
 }
 
 bool affordable(const Case& c) {
@@ -52,7 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto parsed = parse_case(line);
   if (const auto* error = std::get_if<CaseError>(&parsed)) {
     if (error->column < 1 || error->column > size + 1) report("a refusal names a column outside the line");
-    if (error->what.empty() || error->what.find('\n') != std::string::npos) report("a refusal is not one line");
+    if (error->what.empty() || error->what.find('\n') != std::string::npos)
+      report("a refusal is not one line");
     return 0;
   }
   const Case& c = std::get<Case>(parsed);
@@ -66,7 +69,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!law.applies(c)) continue;
     const Judgement j = judge_case(law, c, simt());
     if (is_bad(j.status))
-      report(std::string(law.id) + ": " + j.reason + "\n  ./sinktrap check --law " + std::string(law.id) + " '" + printed + "'");
+      report(std::string(law.id) + ": " + j.reason + "\n  ./sinktrap check --law " + std::string(law.id) +
+             " '" + printed + "'");
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// A plain main for a fuzz target: every argument is a file; a .cases file is taken line by line (comments are fed too:
-// they are inputs like any other), any other file as one input. So gcc and ctest run the corpus without libFuzzer.
+// A plain main for a fuzz target: every argument is a file; a .cases file is taken line by line (comments are
+// fed too: they are inputs like any other), any other file as one input. So gcc and ctest run the corpus
+// without libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

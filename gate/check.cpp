@@ -51,7 +51,8 @@ int processors() { return static_cast<int>(std::max(1u, std::thread::hardware_co
 void print_judgement(const Implementation& implementation, const Law& law, const Judgement& j) {
   std::string extra = j.reason.empty() ? "" : ": " + j.reason;
   if (j.status == Status::passed && j.bound_use > 0) extra = fmt::format(" (bound used {:.3f})", j.bound_use);
-  fmt::print("{} {} {}{}\n", paint(j.status, std::string(status_name(j.status))), implementation.argument(), law.id, extra);
+  fmt::print("{} {} {}{}\n", paint(j.status, std::string(status_name(j.status))), implementation.argument(),
+             law.id, extra);
   for (const std::string& d : j.details) fmt::print("    {}\n", d);
 }
 
@@ -67,7 +68,8 @@ int run_command(const RunArguments& a) {
   options.suite = find_suite(a.suite);
   if (options.suite == nullptr)
     return bad_input(fmt::format("--suite {}: expected one of smoke, conformance", a.suite));
-  if (a.json == "-" && a.junit == "-") return bad_input("--json - and --junit -: only one of them can have stdout");
+  if (a.json == "-" && a.junit == "-")
+    return bad_input("--json - and --junit -: only one of them can have stdout");
   const auto laws = find_laws(a.laws);
   if (!laws) return 2;
   const auto implementations = open_all(a.implementations);
@@ -116,7 +118,9 @@ int check_command(const CheckArguments& a) {
   if (!implementations) return 2;
   try {
     Workers workers(
-        [&](const Task& t) { return judge_line(laws()[t.law], t.line, *(*implementations)[t.implementation]); },
+        [&](const Task& t) {
+          return judge_line(laws()[t.law], t.line, *(*implementations)[t.implementation]);
+        },
         {1, a.timeout, a.folder});
     bool bad = false;
     for (const CorpusEntry& e : entries) {
@@ -133,7 +137,9 @@ int check_command(const CheckArguments& a) {
           bad = bad || is_bad(j.status);
           ++judged;
         }
-      if (judged == 0) return bad_input("check: no law speaks about this case; `sinktrap list laws` shows what each is about");
+      if (judged == 0)
+        return bad_input(
+            "check: no law speaks about this case; `sinktrap list laws` shows what each is about");
     }
     return bad ? 1 : 0;
   } catch (const std::runtime_error& e) {
@@ -144,14 +150,17 @@ int check_command(const CheckArguments& a) {
 int list_command(const std::string& what) {
   if (what == "implementations") {
     for (const BuiltIn& b : built_in_implementations())
-      fmt::print("{:<20} {}{}\n", b.name, b.summary, b.missing.empty() ? "" : "; cannot run here: " + b.missing);
-    fmt::print("{:<20} {}\n", "FILE.so?OPTIONS", "a shared library that exports sinktrap_implementation (contract/sinktrap.h)");
+      fmt::print("{:<20} {}{}\n", b.name, b.summary,
+                 b.missing.empty() ? "" : "; cannot run here: " + b.missing);
+    fmt::print("{:<20} {}\n", "FILE.so?OPTIONS",
+               "a shared library that exports sinktrap_implementation (contract/sinktrap.h)");
   } else if (what == "laws") {
     for (const Law& law : laws())
       fmt::print("{:<28} {}{}\n", law.id, law.sentence,
                  law.needs ? fmt::format(" [needs {}]", capability_names(law.needs)) : "");
   } else if (what == "suites") {
-    for (const Suite& s : suites()) fmt::print("{:<12} {} ({} generated cases)\n", s.name, s.summary, s.cases);
+    for (const Suite& s : suites())
+      fmt::print("{:<12} {} ({} generated cases)\n", s.name, s.summary, s.cases);
   } else if (what == "statuses") {
     for (int s = 0; s < kStatusCount; ++s)
       fmt::print("{:<12} {}\n", status_name(static_cast<Status>(s)), status_meaning(static_cast<Status>(s)));

@@ -1,4 +1,5 @@
-// Case files: one case a line; a line that starts with # is the reason for the case below it; blank lines separate.
+// Case files: one case a line; a line that starts with # is the reason for the case below it; blank lines
+// separate.
 #pragma once
 #include <string>
 #include <variant>

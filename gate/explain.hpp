@@ -1,4 +1,5 @@
-// A verdict on a layout in the words that a person needs: which buffer, the shapes, the two legal layouts, what to do.
+// A verdict on a layout in the words that a person needs: which buffer, the shapes, the two legal layouts,
+// what to do.
 #pragma once
 #include <string>
 

@@ -9,7 +9,8 @@
 namespace {
 
 constexpr const char* kImplementationHelp =
-    "implementation under test: a built-in name (sinktrap list implementations) or FILE.so?OPTIONS; may be repeated";
+    "implementation under test: a built-in name (sinktrap list implementations) or FILE.so?OPTIONS; may be "
+    "repeated";
 
 std::string joined(const std::vector<std::string>& words) {
   std::string line;
@@ -27,41 +28,76 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", SINKTRAP_VERSION);
 
   sinktrap::RunArguments run;
-  CLI::App* run_app = app.add_subcommand("run", "Judge an implementation on the cases of a suite (exit 0 conforming, 1 not)");
-  run_app->add_option("--impl", run.implementations, kImplementationHelp)->type_name("IMPL")->allow_extra_args(false);
+  CLI::App* run_app =
+      app.add_subcommand("run", "Judge an implementation on the cases of a suite (exit 0 conforming, 1 not)");
+  run_app->add_option("--impl", run.implementations, kImplementationHelp)
+      ->type_name("IMPL")
+      ->allow_extra_args(false);
   run_app->add_option("--suite", run.suite, "smoke or conformance")->capture_default_str();
-  run_app->add_option("--law", run.laws, "only this law (sinktrap list laws); may be repeated")->type_name("ID")->allow_extra_args(false);
-  run_app->add_option("--cases", run.cases, "generated cases for each implementation")->check(CLI::Range(0, 100000000));
+  run_app->add_option("--law", run.laws, "only this law (sinktrap list laws); may be repeated")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+  run_app->add_option("--cases", run.cases, "generated cases for each implementation")
+      ->check(CLI::Range(0, 100000000));
   run_app->add_option("--seconds", run.seconds, "generate cases until then")->check(CLI::Range(0.0, 1e7));
   run_app->add_option("--seed", run.seed, "seed of the generated cases")->capture_default_str();
-  run_app->add_option("--jobs", run.jobs, "worker processes (default: one for each processor)")->check(CLI::Range(1, 1024));
-  run_app->add_option("--timeout", run.timeout, "seconds that one case may take")->capture_default_str()->check(CLI::Range(0.1, 1e6));
+  run_app->add_option("--jobs", run.jobs, "worker processes (default: one for each processor)")
+      ->check(CLI::Range(1, 1024));
+  run_app->add_option("--timeout", run.timeout, "seconds that one case may take")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 1e6));
   run_app->add_option("--json", run.json, "write a JSON report (- is stdout)")->type_name("FILE");
   run_app->add_option("--junit", run.junit, "write a JUnit XML report (- is stdout)")->type_name("FILE");
-  run_app->add_option("--out", run.folder, "folder for running and failing case lines")->capture_default_str();
+  run_app->add_option("--out", run.folder, "folder for running and failing case lines")
+      ->capture_default_str();
 
   sinktrap::CheckArguments check;
-  CLI::App* check_app = app.add_subcommand("check", "Judge given cases under every law that speaks about them");
+  CLI::App* check_app =
+      app.add_subcommand("check", "Judge given cases under every law that speaks about them");
   check_app->add_option("cases", check.cases, "case lines, each quoted")->type_name("CASE");
-  check_app->add_option("--file", check.files, "file of case lines; may be repeated")->type_name("FILE")->allow_extra_args(false);
-  check_app->add_option("--impl", check.implementations, kImplementationHelp)->type_name("IMPL")->allow_extra_args(false);
-  check_app->add_option("--law", check.laws, "only this law; may be repeated")->type_name("ID")->allow_extra_args(false);
-  check_app->add_option("--timeout", check.timeout, "seconds that one case may take")->capture_default_str()->check(CLI::Range(0.1, 1e6));
-  check_app->add_option("--out", check.folder, "folder for the line of the running case")->capture_default_str();
+  check_app->add_option("--file", check.files, "file of case lines; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  check_app->add_option("--impl", check.implementations, kImplementationHelp)
+      ->type_name("IMPL")
+      ->allow_extra_args(false);
+  check_app->add_option("--law", check.laws, "only this law; may be repeated")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+  check_app->add_option("--timeout", check.timeout, "seconds that one case may take")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 1e6));
+  check_app->add_option("--out", check.folder, "folder for the line of the running case")
+      ->capture_default_str();
 
   sinktrap::ValidateArguments validate;
   std::vector<std::string> layout_words;
   CLI::App* validate_app = app.add_subcommand(
       "validate", "Verdicts on layouts: a LAYOUT in words for people (exit 1 if invalid), or JSON lines");
-  validate_app->add_option("layout", layout_words, "n=2 gate_up_lora_a=3x1x6x8 gate_up_lora_b=3x2x10x3 down_lora_a=3x2x3x5 down_lora_b=3x1x8x3")->type_name("LAYOUT");
+  validate_app
+      ->add_option(
+          "layout", layout_words,
+          "n=2 gate_up_lora_a=3x1x6x8 gate_up_lora_b=3x2x10x3 down_lora_a=3x2x3x5 down_lora_b=3x1x8x3")
+      ->type_name("LAYOUT");
   validate_app->add_option("--profile", validate.profile, "strict or sglang")->capture_default_str();
-  validate_app->add_option("--jsonl", validate.jsonl, "one layout a line (- is stdin); one JSON verdict a line")->type_name("FILE");
-  validate_app->add_option("--impl", validate.implementations, std::string(kImplementationHelp) + " (default: reference)")->type_name("IMPL")->allow_extra_args(false);
+  validate_app
+      ->add_option("--jsonl", validate.jsonl, "one layout a line (- is stdin); one JSON verdict a line")
+      ->type_name("FILE");
+  validate_app
+      ->add_option("--impl", validate.implementations,
+                   std::string(kImplementationHelp) + " (default: reference)")
+      ->type_name("IMPL")
+      ->allow_extra_args(false);
 
   sinktrap::ReplayArguments replay;
-  CLI::App* replay_app = app.add_subcommand("replay", "Compare with the expected values in safetensors files");
+  CLI::App* replay_app =
+      app.add_subcommand("replay", "Compare with the expected values in safetensors files");
   replay_app->add_option("files", replay.files, "forward and pack vectors")->type_name("FILE")->required();
-  replay_app->add_option("--impl", replay.implementations, std::string(kImplementationHelp) + " (default: reference and the default of run)")->type_name("IMPL")->allow_extra_args(false);
+  replay_app
+      ->add_option("--impl", replay.implementations,
+                   std::string(kImplementationHelp) + " (default: reference and the default of run)")
+      ->type_name("IMPL")
+      ->allow_extra_args(false);
 
   std::string what;
   CLI::App* list_app = app.add_subcommand("list", "implementations, laws, suites or statuses");
@@ -76,7 +112,8 @@ int main(int argc, char** argv) {
     std::string line = e.what();
     bool known = argc < 2 || argv[1][0] == '-';
     for (const CLI::App* command : app.get_subcommands({})) known = known || command->check_name(argv[1]);
-    if (!known) line = fmt::format("unknown command {}; expected run, check, validate, replay or list", argv[1]);
+    if (!known)
+      line = fmt::format("unknown command {}; expected run, check, validate, replay or list", argv[1]);
     for (char& c : line)
       if (c == '\n') c = ' ';
     return sinktrap::bad_input(line + "; see sinktrap --help");

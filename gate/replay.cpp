@@ -18,8 +18,8 @@
 namespace sinktrap {
 namespace {
 
-// Two f64 evaluations of the same sums differ by their orders: 1e-12 of the magnitude sum leaves room for sums of some
-// thousand terms (gamma_k = k 2^-53) through three stages.
+// Two f64 evaluations of the same sums differ by their orders: 1e-12 of the magnitude sum leaves room for
+// sums of some thousand terms (gamma_k = k 2^-53) through three stages.
 constexpr double kF64Agreement = 1e-12;
 
 // Sum of the magnitudes that `out` is made of: |w2||act| and |down B||down A||act|.
@@ -41,10 +41,12 @@ std::vector<double> magnitude_sums(const ForwardInputs& in, const reference::Sta
     for (std::int64_t h = 0; h < d.H; ++h) {
       double& sum = sums[static_cast<std::size_t>(t * d.H + h)];
       for (std::int64_t e = 0; e < d.n; ++e)
-        for (std::int64_t j = 0; j < d.F; ++j) sum += std::fabs(in.w2.at((e * d.H + h) * d.F + j) * act[e * d.F + j]);
+        for (std::int64_t j = 0; j < d.F; ++j)
+          sum += std::fabs(in.w2.at((e * d.H + h) * d.F + j) * act[e * d.F + j]);
       for (std::int64_t o = 0; slot >= 0 && o < outer; ++o)
         for (std::int64_t q = 0; q < d.R; ++q)
-          sum += std::fabs(down_b.at(((slot * outer + o) * d.H + h) * d.R + q)) * bridge[static_cast<std::size_t>(o * d.R + q)];
+          sum += std::fabs(down_b.at(((slot * outer + o) * d.H + h) * d.R + q)) *
+                 bridge[static_cast<std::size_t>(o * d.R + q)];
     }
   }
   return sums;
@@ -54,7 +56,8 @@ std::vector<double> magnitude_sums(const ForwardInputs& in, const reference::Sta
 Judgement judge_reference(const ForwardVector& v) {
   const Expectation e = expect(v.inputs);
   Tensor out(Element::f64, {v.inputs.T(), v.inputs.d.H});
-  for (std::size_t i = 0; i < e.stages.out.size(); ++i) out.set(static_cast<std::int64_t>(i), e.stages.out[i]);
+  for (std::size_t i = 0; i < e.stages.out.size(); ++i)
+    out.set(static_cast<std::int64_t>(i), e.stages.out[i]);
   if (v.lattice) {
     if (!e.certificate.exact) stop(Status::failed, "a lattice file is not certified: " + e.certificate.why);
     return compare_exact(v.expected_out, out, "out of the f64 reference");
@@ -74,9 +77,9 @@ Judgement judge_forward(const ForwardVector& v, const Implementation& implementa
   if (v.lattice) return compare_exact(v.expected_out, output.out, "out");
   const sinktrap_declaration declared = session.declaration();
   const reference::Problem problem = problem_of(v.inputs);
-  const auto bound = reference::worst_case_bound(problem, reference::forward_f64(problem),
-                                                 declared.seams_declared ? declared.seams : SINKTRAP_ALL_SEAMS,
-                                                 declared.silu_class);
+  const auto bound = reference::worst_case_bound(
+      problem, reference::forward_f64(problem), declared.seams_declared ? declared.seams : SINKTRAP_ALL_SEAMS,
+      declared.silu_class);
   return compare_bounded(v.expected_out, bound.error, output.out, "out");
 }
 
@@ -100,7 +103,8 @@ void require_same(const Tensor& expected, const Tensor& found, const std::string
 }
 
 Judgement judge_pack(const PackVector& v, const Implementation& implementation) {
-  if (!implementation.can(SINKTRAP_CAN_LOAD)) stop(Status::skipped, implementation.name() + " has no capability load");
+  if (!implementation.can(SINKTRAP_CAN_LOAD))
+    stop(Status::skipped, implementation.name() + " has no capability load");
   Judgement total;
   const auto load = [&](std::int64_t p, std::int64_t P, const Pool& expected, bool whole) {
     const ForwardInputs in = layer_of(v, v.d.F / P);
@@ -114,7 +118,8 @@ Judgement judge_pack(const PackVector& v, const Implementation& implementation) 
     must_succeed(implementation, session.load(0, adapter), "load");
     const Pool found = session.read_pool();
     for (std::size_t b = 0; b < found.size(); ++b)
-      require_same(expected[b], found[b], fmt::format("{} of rank {} of {}", buffer_name(static_cast<int>(b)), p, P), total);
+      require_same(expected[b], found[b],
+                   fmt::format("{} of rank {} of {}", buffer_name(static_cast<int>(b)), p, P), total);
     if (!whole || !implementation.can(SINKTRAP_CAN_UPDATE | SINKTRAP_CAN_DERIVED)) return;
     must_succeed(implementation, session.update(std::nullopt), "update");
     for (const auto& [name, operand] : v.derived) {
@@ -159,7 +164,8 @@ int replay_command(const ReplayArguments& a) {
   const auto judge = [&](const Task& t) -> Judgement {
     const AnyVector& v = vectors[t.law];
     try {
-      if (const auto* forward = std::get_if<ForwardVector>(&v)) return judge_forward(*forward, *implementations[t.implementation]);
+      if (const auto* forward = std::get_if<ForwardVector>(&v))
+        return judge_forward(*forward, *implementations[t.implementation]);
       return judge_pack(std::get<PackVector>(v), *implementations[t.implementation]);
     } catch (const Stop& s) {
       return s.judgement;

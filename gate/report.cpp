@@ -22,26 +22,26 @@ std::string shell_quoted(const std::string& text) {
 std::string table(const RunResult& result, const ImplementationResult& mine) {
   std::size_t width = 3;
   for (const Law* law : result.laws) width = std::max(width, law->id.size());
-  std::string text = fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}  {}\n", "law", width, "cases", "passed",
-                                 "failed", "crashed", "vacuous", "skipped", "bound used");
+  std::string text = fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}  {}\n", "law", width, "cases",
+                                 "passed", "failed", "crashed", "vacuous", "skipped", "bound used");
   std::array<std::int64_t, 6> sum{};
   for (std::size_t l = 0; l < result.laws.size(); ++l) {
     const LawResult& r = mine.laws[l];
-    const std::array<std::int64_t, 6> row = {
-        r.cases(),
-        count(r, Status::passed),
-        count(r, Status::failed),
-        count(r, Status::crashed) + count(r, Status::timed_out),
-        count(r, Status::vacuous),
-        count(r, Status::skipped) + count(r, Status::unsupported)};
+    const std::array<std::int64_t, 6> row = {r.cases(),
+                                             count(r, Status::passed),
+                                             count(r, Status::failed),
+                                             count(r, Status::crashed) + count(r, Status::timed_out),
+                                             count(r, Status::vacuous),
+                                             count(r, Status::skipped) + count(r, Status::unsupported)};
     for (std::size_t i = 0; i < row.size(); ++i) sum[i] += row[i];
     const std::string use = r.bound_use > 0 ? fmt::format("{:.3f}", r.bound_use) : "-";
-    const std::string line = fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}  {}", result.laws[l]->id, width, row[0],
-                                         row[1], row[2], row[3], row[4], row[5], use);
+    const std::string line =
+        fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}  {}", result.laws[l]->id, width, row[0],
+                    row[1], row[2], row[3], row[4], row[5], use);
     text += (r.bad() > 0 ? paint(Status::failed, line) : line) + "\n";
   }
-  return text + fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}\n", "all", width, sum[0], sum[1], sum[2], sum[3],
-                            sum[4], sum[5]);
+  return text + fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}\n", "all", width, sum[0], sum[1],
+                            sum[2], sum[3], sum[4], sum[5]);
 }
 
 std::string failure_block(const RunResult& result, const ImplementationResult& mine, std::size_t l) {
@@ -50,8 +50,9 @@ std::string failure_block(const RunResult& result, const ImplementationResult& m
   const Failure& f = r.failures.front();
   const bool shrunk = !f.shrunk.empty();
   const Judgement& j = shrunk ? f.shrunk_judgement : f.judgement;
-  std::string text = fmt::format("\n{} {} on {} ({} of {} cases)\n", paint(j.status, std::string(status_name(j.status))),
-                                 law.id, mine.implementation->argument(), r.bad(), r.cases());
+  std::string text =
+      fmt::format("\n{} {} on {} ({} of {} cases)\n", paint(j.status, std::string(status_name(j.status))),
+                  law.id, mine.implementation->argument(), r.bad(), r.cases());
   text += fmt::format("  law     {}\n", law.sentence);
   text += fmt::format("  case    {}\n", shrunk ? f.shrunk : f.line);
   if (shrunk && f.shrunk != f.line) text += fmt::format("  from    {}\n", f.line);
@@ -59,18 +60,28 @@ std::string failure_block(const RunResult& result, const ImplementationResult& m
     text += "  note    it did not fail again when it was repeated\n";
   text += fmt::format("  reason  {}\n", j.reason);
   for (const std::string& d : j.details) text += fmt::format("          {}\n", d);
-  return text + fmt::format("  repeat  {}\n", repeat_command(*mine.implementation, law, shrunk ? f.shrunk : f.line));
+  return text +
+         fmt::format("  repeat  {}\n", repeat_command(*mine.implementation, law, shrunk ? f.shrunk : f.line));
 }
 
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
     }
   }
   return out;
@@ -79,14 +90,15 @@ std::string escaped(const std::string& text) {
 }  // namespace
 
 std::string repeat_command(const Implementation& implementation, const Law& law, const std::string& line) {
-  return fmt::format("./sinktrap check --impl {} --law {} {}", shell_quoted(implementation.argument()), law.id,
-                     shell_quoted(line));
+  return fmt::format("./sinktrap check --impl {} --law {} {}", shell_quoted(implementation.argument()),
+                     law.id, shell_quoted(line));
 }
 
 std::string text_report(const RunResult& result) {
   std::string text;
   for (const ImplementationResult& mine : result.implementations) {
-    text += fmt::format("{} (suite {}, seed {})\n", mine.implementation->argument(), result.suite, result.seed);
+    text +=
+        fmt::format("{} (suite {}, seed {})\n", mine.implementation->argument(), result.suite, result.seed);
     text += table(result, mine);
     std::map<std::string, std::int64_t> skips;
     for (const LawResult& r : mine.laws)
@@ -110,16 +122,17 @@ std::string junit_report(const RunResult& result) {
     std::string cases;
     for (std::size_t l = 0; l < result.laws.size(); ++l) {
       const LawResult& r = mine.laws[l];
-      const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\"", escaped(mine.implementation->argument()),
-                                           escaped(std::string(result.laws[l]->sentence)));
+      const std::string head =
+          fmt::format("    <testcase classname=\"{}\" name=\"{}\"", escaped(mine.implementation->argument()),
+                      escaped(std::string(result.laws[l]->sentence)));
       if (r.bad() > 0) {
         ++failures;
         const Failure& f = r.failures.front();
-        cases += fmt::format("{}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n", head,
-                             escaped(fmt::format("{} of {} cases: {}", r.bad(), r.cases(), f.judgement.reason)),
-                             escaped(f.shrunk.empty() ? f.line : f.shrunk));
-      } else if (r.cases() > 0 &&
-                 r.cases() == count(r, Status::skipped) + count(r, Status::unsupported)) {
+        cases +=
+            fmt::format("{}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n", head,
+                        escaped(fmt::format("{} of {} cases: {}", r.bad(), r.cases(), f.judgement.reason)),
+                        escaped(f.shrunk.empty() ? f.line : f.shrunk));
+      } else if (r.cases() > 0 && r.cases() == count(r, Status::skipped) + count(r, Status::unsupported)) {
         ++skipped;
         cases += fmt::format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head,
                              escaped(r.notes.empty() ? "no case" : r.notes.begin()->first));
@@ -127,8 +140,10 @@ std::string junit_report(const RunResult& result) {
         cases += head + "/>\n";
       }
     }
-    text += fmt::format("  <testsuite name=\"sinktrap {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n",
-                        escaped(mine.implementation->argument()), result.suite, result.laws.size(), failures, skipped, cases);
+    text += fmt::format(
+        "  <testsuite name=\"sinktrap {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}  "
+        "</testsuite>\n",
+        escaped(mine.implementation->argument()), result.suite, result.laws.size(), failures, skipped, cases);
   }
   return text + "</testsuites>\n";
 }

@@ -24,11 +24,14 @@ constexpr int kFatalCasesPerLaw = 3;
 constexpr int kShrinkBudget = 600;
 constexpr double kShrinkSeconds = 20;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Mixes the run's seed with the place of a case, so that every law and case has a stream of its own.
 std::uint64_t case_seed(std::uint64_t seed, std::uint64_t law, std::uint64_t index) {
-  std::uint64_t z = seed * 0x9e3779b97f4a7c15ull + law * 0xbf58476d1ce4e5b9ull + index * 0x94d049bb133111ebull;
+  std::uint64_t z =
+      seed * 0x9e3779b97f4a7c15ull + law * 0xbf58476d1ce4e5b9ull + index * 0x94d049bb133111ebull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -40,14 +43,16 @@ class Runner {
          const std::vector<CorpusEntry>& corpus, const RunOptions& options)
       : corpus_(corpus),
         options_(options),
-        workers_([this](const Task& t) { return judge(t); }, {options.workers, options.timeout_seconds, options.folder}),
+        workers_([this](const Task& t) { return judge(t); },
+                 {options.workers, options.timeout_seconds, options.folder}),
         progress_(options.progress) {
     result_.seed = options.seed;
     result_.suite = options.suite->name;
     result_.laws = options.laws;
     if (result_.laws.empty())
       for (const Law& law : laws()) result_.laws.push_back(&law);
-    for (const auto& i : implementations) result_.implementations.push_back({i, std::vector<LawResult>(result_.laws.size())});
+    for (const auto& i : implementations)
+      result_.implementations.push_back({i, std::vector<LawResult>(result_.laws.size())});
   }
 
   RunResult run() {
@@ -59,7 +64,8 @@ class Runner {
 
  private:
   Judgement judge(const Task& t) const {
-    return judge_line(*result_.laws[t.law], t.line, *result_.implementations[t.implementation].implementation);
+    return judge_line(*result_.laws[t.law], t.line,
+                      *result_.implementations[t.implementation].implementation);
   }
 
   void run_one(std::size_t index) {
@@ -118,8 +124,10 @@ class Runner {
       if (made_[l] % law.weight == 0) turn_ = (turn_ + 1) % left_.size();
       // Sizes run through 0..top in strides of a prime, so that a short run has small and large ones.
       const int size = static_cast<int>(k * 37 % (options_.suite->size + 1));
-      const std::uint64_t seed = case_seed(options_.seed, static_cast<std::uint64_t>(&law - &laws()[0]), static_cast<std::uint64_t>(k));
-      return Task{implementation, static_cast<std::uint32_t>(l), print_case(generate_case(law.generator, seed, size))};
+      const std::uint64_t seed = case_seed(options_.seed, static_cast<std::uint64_t>(&law - &laws()[0]),
+                                           static_cast<std::uint64_t>(k));
+      return Task{implementation, static_cast<std::uint32_t>(l),
+                  print_case(generate_case(law.generator, seed, size))};
     }
     return std::nullopt;
   }
@@ -138,11 +146,13 @@ class Runner {
     if (missing == 0 && fatal_[l] < kFatalCasesPerLaw) return false;
     if (left_[l] <= 0) return true;
     LawResult& r = mine.laws[l];
-    const std::int64_t count = options_.seconds ? 1 : left_[l];  // with a time limit nobody knows how many it were
+    const std::int64_t count =
+        options_.seconds ? 1 : left_[l];  // with a time limit nobody knows how many it were
     r.counts[static_cast<std::size_t>(Status::skipped)] += count;
     r.notes[missing ? fmt::format("skipped: {} has no capability {}", mine.implementation->name(),
                                   capability_names(missing))
-                    : fmt::format("skipped: {} cases of this law crashed or hung before", kFatalCasesPerLaw)] += count;
+                    : fmt::format("skipped: {} cases of this law crashed or hung before",
+                                  kFatalCasesPerLaw)] += count;
     return true;
   }
 

@@ -1,6 +1,5 @@
 // `validate`: verdicts on layouts, from a line typed by a person or from JSON lines.
 #include <fmt/format.h>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +44,8 @@ bool read_extents(const Json& value, std::vector<std::int64_t>& out) {
   if (!value.is_array() || value.size() > 64) return false;
   out.clear();
   for (const Json& v : value) {
-    if (v.is_number_unsigned() && v.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) return false;
+    if (v.is_number_unsigned() && v.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+      return false;
     if (!v.is_number_integer()) return false;
     out.push_back(v.get<std::int64_t>());
   }
@@ -60,15 +60,16 @@ bool read_integer(const Json& object, const char* key, std::int64_t& out) {
   return true;
 }
 
-// {"n": 2, "shapes": {"gate_up_lora_a": [..], ..}}; optional "H", "F", "dtype" (a name, or one for each buffer),
-// "strides" (for each buffer: a list or null). Other keys are left alone.
+// {"n": 2, "shapes": {"gate_up_lora_a": [..], ..}}; optional "H", "F", "dtype" (a name, or one for each
+// buffer), "strides" (for each buffer: a list or null). Other keys are left alone.
 std::string read_layout(const std::string& line, LayoutCase& c) {
   const Json j = Json::parse(line, nullptr, false);
   if (j.is_discarded() || !j.is_object()) return "expected a JSON object";
   if (!j.contains("n")) return "field n is missing";
   if (!read_integer(j, "n", c.n) || !read_integer(j, "H", c.H) || !read_integer(j, "F", c.F))
     return "n, H and F must be integers that fit int64";
-  if (!j.contains("shapes") || !j["shapes"].is_object()) return "field shapes must be an object of four lists";
+  if (!j.contains("shapes") || !j["shapes"].is_object())
+    return "field shapes must be an object of four lists";
   for (int b = 0; b < SINKTRAP_BUFFER_COUNT; ++b) {
     const std::string name{buffer_name(b)};
     BufferCase& buffer = c.buffers[static_cast<std::size_t>(b)];
@@ -81,7 +82,8 @@ std::string read_layout(const std::string& line, LayoutCase& c) {
       if (!e) return fmt::format("dtype of {} must be one of bf16, f16, f32, f64, i32, i64", name);
       buffer.dtype = dl_type(*e);
     }
-    if (j.contains("strides") && j["strides"].is_object() && j["strides"].contains(name) && !j["strides"][name].is_null()) {
+    if (j.contains("strides") && j["strides"].is_object() && j["strides"].contains(name) &&
+        !j["strides"][name].is_null()) {
       buffer.strides.emplace();
       if (!read_extents(j["strides"][name], *buffer.strides) || buffer.strides->size() != buffer.shape.size())
         return fmt::format("strides.{} must be a list of as many integers as its shape", name);
@@ -188,9 +190,11 @@ int validate_command(const ValidateArguments& a) {
   if (a.profile != "strict" && a.profile != "sglang")
     return bad_input(fmt::format("--profile {}: expected strict or sglang", a.profile));
   const std::int32_t profile = a.profile == "strict" ? SINKTRAP_PROFILE_STRICT : SINKTRAP_PROFILE_SGLANG;
-  if (a.layout.empty() == a.jsonl.empty()) return bad_input("validate: expected a LAYOUT or --jsonl FILE, one of them");
+  if (a.layout.empty() == a.jsonl.empty())
+    return bad_input("validate: expected a LAYOUT or --jsonl FILE, one of them");
   Implementations implementations;
-  for (const std::string& name : a.implementations.empty() ? std::vector<std::string>{"reference"} : a.implementations) {
+  for (const std::string& name :
+       a.implementations.empty() ? std::vector<std::string>{"reference"} : a.implementations) {
     auto opened = Implementation::open(name);
     if (const auto* error = std::get_if<std::string>(&opened)) return bad_input(*error);
     implementations.push_back(std::get<std::shared_ptr<const Implementation>>(opened));

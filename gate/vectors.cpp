@@ -50,7 +50,8 @@ class Reader {
   const SafetensorsFile& file_;
 };
 
-Pool read_pool(const Reader& r, std::int64_t n, std::int64_t H, std::int64_t F, Element type, const std::string& prefix) {
+Pool read_pool(const Reader& r, std::int64_t n, std::int64_t H, std::int64_t F, Element type,
+               const std::string& prefix) {
   Pool pool;
   sinktrap_layout layout{};
   layout.n_shared_experts = n;
@@ -60,7 +61,8 @@ Pool read_pool(const Reader& r, std::int64_t n, std::int64_t H, std::int64_t F, 
   for (int b = 0; b < SINKTRAP_BUFFER_COUNT; ++b) {
     auto& t = pool[static_cast<std::size_t>(b)];
     t = r.tensor(prefix + std::string(buffer_name(b)));
-    if (t.type() != type) throw Refused{fmt::format("tensor {}{} has another type than w13", prefix, buffer_name(b))};
+    if (t.type() != type)
+      throw Refused{fmt::format("tensor {}{} has another type than w13", prefix, buffer_name(b))};
     layout.buffers[b] = t.view();
   }
   const Verdict v = reference::validate(layout, SINKTRAP_PROFILE_STRICT);
@@ -118,7 +120,8 @@ PackVector read_pack(const Reader& r) {
   v.d.F = down_a.extent(1) / v.d.n;
   v.adapter.rank = v.rank;
   v.adapter.stacked = r.has("flat.gate_up_proj.lora_A");
-  v.adapter.gate_a = r.tensor(v.adapter.stacked ? "flat.gate_up_proj.lora_A" : "flat.gate_proj.lora_A", {v.rank, v.d.H}, type);
+  v.adapter.gate_a = r.tensor(v.adapter.stacked ? "flat.gate_up_proj.lora_A" : "flat.gate_proj.lora_A",
+                              {v.rank, v.d.H}, type);
   if (!v.adapter.stacked) v.adapter.up_a = r.tensor("flat.up_proj.lora_A", {v.rank, v.d.H}, type);
   v.adapter.gate_up_b = r.tensor("flat.gate_up_proj.lora_B", {v.d.n * 2 * v.d.F, v.rank}, type);
   v.adapter.down_a = down_a;
@@ -128,13 +131,15 @@ PackVector read_pack(const Reader& r) {
   if (v.pool[SINKTRAP_BUFFER_GATE_UP_LORA_B].extent(3) != v.d.R)
     throw Refused{"the rank of pool.gate_up_lora_b is not max_rank"};
   const std::int64_t n = v.d.n, F = v.d.F, R = v.d.R;
-  if (r.has("derived.w1_delta")) v.derived["w1_delta"] = r.tensor("derived.w1_delta", {v.d.S, n * 2 * F, 2 * R}, type);
+  if (r.has("derived.w1_delta"))
+    v.derived["w1_delta"] = r.tensor("derived.w1_delta", {v.d.S, n * 2 * F, 2 * R}, type);
   if (r.has("derived.a_cat")) v.derived["a_cat"] = r.tensor("derived.a_cat", {v.d.S, R, n * F}, type);
   if (r.has("derived.b_cat")) v.derived["b_cat"] = r.tensor("derived.b_cat", {v.d.S, v.d.H, n * R}, type);
   for (std::int64_t p = 0; p < v.tp; ++p) {
     Pool shard = v.pool;  // gate/up A and down B are whole on every rank
     const std::string prefix = fmt::format("tp{}.", p);
-    shard[SINKTRAP_BUFFER_GATE_UP_LORA_B] = r.tensor(prefix + "gate_up_lora_b", {v.d.S, n, 2 * F / v.tp, R}, type);
+    shard[SINKTRAP_BUFFER_GATE_UP_LORA_B] =
+        r.tensor(prefix + "gate_up_lora_b", {v.d.S, n, 2 * F / v.tp, R}, type);
     shard[SINKTRAP_BUFFER_DOWN_LORA_A] = r.tensor(prefix + "down_lora_a", {v.d.S, n, R, F / v.tp}, type);
     v.shards.push_back(std::move(shard));
   }

@@ -52,9 +52,11 @@ void Buffer::allocate() {
   if (implementation_->own_memory())
     memory_ = static_cast<char*>(implementation_->table().memory.allocate(total));
   else
-    memory_ = static_cast<char*>(std::aligned_alloc(kGuardBytes, (total + kGuardBytes - 1) / kGuardBytes * kGuardBytes));
+    memory_ = static_cast<char*>(
+        std::aligned_alloc(kGuardBytes, (total + kGuardBytes - 1) / kGuardBytes * kGuardBytes));
   if (memory_ == nullptr)
-    stop(Status::skipped, fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
+    stop(Status::skipped,
+         fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
   const std::vector<unsigned char> guard(kGuardBytes, pattern_of(contents_.type()));
   put(0, guard.data(), kGuardBytes);
   put(kGuardBytes, contents_.bytes().data(), data);
@@ -126,8 +128,8 @@ std::string Buffer::changed() const {
   const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
   if (at == static_cast<std::ptrdiff_t>(a.size())) return "";
   const std::int64_t flat = at / element_bytes(contents_.type());
-  return fmt::format("{}{} changed from {} to {}", name_, index_text(contents_.shape(), flat), contents_.at(flat),
-                     now.at(flat));
+  return fmt::format("{}{} changed from {} to {}", name_, index_text(contents_.shape(), flat),
+                     contents_.at(flat), now.at(flat));
 }
 
 std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t flat) {

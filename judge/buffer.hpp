@@ -8,8 +8,8 @@
 
 namespace sinktrap {
 
-// Guard bytes on each side. 256 keeps the alignment that device allocators give, and is wider than the widest vector
-// access (16 bytes) of a block tail that overruns by one tile row of 64 f32 elements.
+// Guard bytes on each side. 256 keeps the alignment that device allocators give, and is wider than the widest
+// vector access (16 bytes) of a block tail that overruns by one tile row of 64 f32 elements.
 constexpr std::size_t kGuardBytes = 256;
 
 class Buffer {

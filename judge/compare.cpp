@@ -16,8 +16,8 @@ class Differences {
 
   void add(std::int64_t i, std::string expected) {
     if (count_++ < static_cast<std::int64_t>(kShownDifferences))
-      details_.push_back(fmt::format("{}{}: expected {}, found {}", what_, index_text(found_.shape(), i), expected,
-                                     value_text(found_.at(i))));
+      details_.push_back(fmt::format("{}{}: expected {}, found {}", what_, index_text(found_.shape(), i),
+                                     expected, value_text(found_.at(i))));
   }
   static std::string value_text(double v) { return fmt::format("{:.9g}", v); }
 
@@ -74,9 +74,10 @@ Judgement compare_bits(const Tensor& expected, const Tensor& found, std::string_
   return std::move(differences).result();
 }
 
-Judgement compare_bounded(const std::vector<double>& exact, const std::vector<double>& error, const Tensor& found,
-                          std::string_view what) {
-  if (static_cast<std::int64_t>(exact.size()) != found.size() || error.size() != exact.size()) return wrong_shape(what);
+Judgement compare_bounded(const std::vector<double>& exact, const std::vector<double>& error,
+                          const Tensor& found, std::string_view what) {
+  if (static_cast<std::int64_t>(exact.size()) != found.size() || error.size() != exact.size())
+    return wrong_shape(what);
   Differences differences(what, found);
   double use = 0;
   std::int64_t unjudged = 0;

@@ -10,8 +10,8 @@ namespace sinktrap {
 // How many differing elements a report lists.
 constexpr std::size_t kShownDifferences = 8;
 
-// Where 0 is expected on a lattice case, anything below this magnitude counts as 0: a clamped exp or a wider type
-// leaves silu(z <= -128) below 2^-64 instead of at 0 (CONTRACT.md section 6).
+// Where 0 is expected on a lattice case, anything below this magnitude counts as 0: a clamped exp or a wider
+// type leaves silu(z <= -128) below 2^-64 instead of at 0 (CONTRACT.md section 6).
 constexpr double kZeroOnLattice = 0x1p-64;
 
 // Element for element equal, +0 equal to -0; a NaN never equals.
@@ -21,7 +21,7 @@ Judgement compare_exact(const std::vector<double>& expected, const Tensor& found
 Judgement compare_bits(const Tensor& expected, const Tensor& found, std::string_view what);
 
 // |found - exact| <= error, element for element; error = infinity: not judged, and counted.
-Judgement compare_bounded(const std::vector<double>& exact, const std::vector<double>& error, const Tensor& found,
-                          std::string_view what);
+Judgement compare_bounded(const std::vector<double>& exact, const std::vector<double>& error,
+                          const Tensor& found, std::string_view what);
 
 }  // namespace sinktrap

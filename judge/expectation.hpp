@@ -19,8 +19,8 @@ struct Expectation {
 };
 Expectation expect(const ForwardInputs& in);
 
-// Judges one output: exactly where the case is certified, else within the bound for the declaration. A case that could
-// not have seen a fault is VACUOUS.
+// Judges one output: exactly where the case is certified, else within the bound for the declaration. A case
+// that could not have seen a fault is VACUOUS.
 Judgement judge_output(const ForwardInputs& in, const Expectation& expected, const Tensor& found,
                        const sinktrap_declaration& declaration);
 
@@ -33,8 +33,8 @@ Tensor ordered_output(const ForwardInputs& in, std::uint32_t seams);
 // The f64 output rounded once to the storage type.
 Tensor rounded_output(const ForwardInputs& in, const std::vector<double>& out);
 
-// Why a forward case could not have seen a fault, or empty: the expected outputs are all alike, or tokens use adapters
-// and taking the adapters away changes nothing.
+// Why a forward case could not have seen a fault, or empty: the expected outputs are all alike, or tokens use
+// adapters and taking the adapters away changes nothing.
 std::string vacuous_because(const ForwardInputs& in, const std::vector<double>& out);
 
 }  // namespace sinktrap

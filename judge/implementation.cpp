@@ -60,9 +60,11 @@ constexpr std::array kCapabilities = {
 std::variant<const Table*, std::string> load_library(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fmt::format("cannot load {}: {}", path, dlerror());
-  auto function = reinterpret_cast<sinktrap_implementation_function>(dlsym(library, "sinktrap_implementation"));
+  auto function =
+      reinterpret_cast<sinktrap_implementation_function>(dlsym(library, "sinktrap_implementation"));
   if (function == nullptr)
-    return fmt::format("{} does not export sinktrap_implementation; build it against contract/sinktrap.h", path);
+    return fmt::format("{} does not export sinktrap_implementation; build it against contract/sinktrap.h",
+                       path);
   const Table* table = function(SINKTRAP_ABI_VERSION);
   if (const std::string fault = table_fault(table); !fault.empty()) return fmt::format("{}: {}", path, fault);
   return table;
@@ -103,7 +105,8 @@ std::string probe(const std::string& path) {
 
 std::string table_fault(const Table* t) {
   if (t == nullptr)
-    return fmt::format("sinktrap_implementation returned null for interface version {}", SINKTRAP_ABI_VERSION);
+    return fmt::format("sinktrap_implementation returned null for interface version {}",
+                       SINKTRAP_ABI_VERSION);
   if (t->abi_version != SINKTRAP_ABI_VERSION)
     return fmt::format("interface version {} found, {} expected; rebuild it against this contract/sinktrap.h",
                        t->abi_version, SINKTRAP_ABI_VERSION);
@@ -126,18 +129,20 @@ std::string table_fault(const Table* t) {
                ? fmt::format("capability {} is declared, but {} is null", capability_names(bit), f)
                : std::string{};
   };
-  for (const std::string& fault :
-       {contradiction(SINKTRAP_CAN_UPDATE, t->update, "update"),
-        contradiction(SINKTRAP_CAN_LOAD, t->load, "load"), contradiction(SINKTRAP_CAN_LOAD, t->unload, "unload"),
-        contradiction(SINKTRAP_CAN_SHARD, t->shard, "shard"),
-        contradiction(SINKTRAP_CAN_EXPAND, t->expand, "expand"),
-        contradiction(SINKTRAP_CAN_EXPAND, t->collapse, "collapse"),
-        contradiction(SINKTRAP_CAN_DERIVED, t->derived, "derived")})
+  for (const std::string& fault : {contradiction(SINKTRAP_CAN_UPDATE, t->update, "update"),
+                                   contradiction(SINKTRAP_CAN_LOAD, t->load, "load"),
+                                   contradiction(SINKTRAP_CAN_LOAD, t->unload, "unload"),
+                                   contradiction(SINKTRAP_CAN_SHARD, t->shard, "shard"),
+                                   contradiction(SINKTRAP_CAN_EXPAND, t->expand, "expand"),
+                                   contradiction(SINKTRAP_CAN_EXPAND, t->collapse, "collapse"),
+                                   contradiction(SINKTRAP_CAN_DERIVED, t->derived, "derived")})
     if (!fault.empty()) return fault;
   const auto& m = t->memory;
-  const int given = (m.allocate != nullptr) + (m.release != nullptr) + (m.write != nullptr) + (m.read != nullptr);
+  const int given =
+      (m.allocate != nullptr) + (m.release != nullptr) + (m.write != nullptr) + (m.read != nullptr);
   if (given != 0 && given != 4) return "the table must have all four memory functions, or none";
-  if (given == 0 && t->device.device_type != kDLCPU) return "a device other than the CPU needs the memory functions";
+  if (given == 0 && t->device.device_type != kDLCPU)
+    return "a device other than the CPU needs the memory functions";
   if (!(t->capabilities & (SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32)))
     return "the table declares no storage type (bf16, f16, f32)";
   if (!(t->capabilities & (SINKTRAP_CAN_INTERLEAVED | SINKTRAP_CAN_CONTIGUOUS)))
@@ -169,7 +174,8 @@ std::shared_ptr<const Implementation> Implementation::from_table(const Table* ta
   return made;
 }
 
-std::variant<std::shared_ptr<const Implementation>, std::string> Implementation::open(const std::string& text) {
+std::variant<std::shared_ptr<const Implementation>, std::string> Implementation::open(
+    const std::string& text) {
   const std::size_t question = text.find('?');
   const std::string name = text.substr(0, question);
   const std::string options = question == std::string::npos ? "" : text.substr(question + 1);
@@ -185,7 +191,8 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
     for (const Row& row : kBuiltIns) known += std::string(row.name) + ", ";
     return fmt::format("--impl {}: no implementation of that name; known are {}or a FILE.so", name, known);
   }
-  // dlopen searches the system's folders for a name without a slash; a file given by a user is meant as a file.
+  // dlopen searches the system's folders for a name without a slash; a file given by a user is meant as a
+  // file.
   std::error_code ignored;
   const std::string path = std::filesystem::absolute(name, ignored).string();
   if (!std::filesystem::exists(path, ignored)) return fmt::format("--impl {}: no such file", name);
@@ -198,9 +205,10 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
 std::vector<BuiltIn> built_in_implementations() {
   std::vector<BuiltIn> list;
   for (const Row& row : kBuiltIns)
-    list.push_back({std::string(row.name),
-                    std::string(row.summary) + (row.alias.empty() ? "" : fmt::format(" (short: {})", row.alias)),
-                    why_not(row)});
+    list.push_back(
+        {std::string(row.name),
+         std::string(row.summary) + (row.alias.empty() ? "" : fmt::format(" (short: {})", row.alias)),
+         why_not(row)});
   return list;
 }
 

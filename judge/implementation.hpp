@@ -1,4 +1,5 @@
-// An implementation under test: a built-in one by name, or a shared library by path. Both are the same C table.
+// An implementation under test: a built-in one by name, or a shared library by path. Both are the same C
+// table.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,9 +13,9 @@ namespace sinktrap {
 
 class Implementation {
  public:
-  // "reference", "simt", "cuda", ..., or "FILE.so", either with "?OPTIONS" behind it. The error is one line: what was
-  // wrong and what to do. A shared library is first loaded in a child process: one that crashes while it is loaded is an
-  // error, not the end of the program.
+  // "reference", "simt", "cuda", ..., or "FILE.so", either with "?OPTIONS" behind it. The error is one line:
+  // what was wrong and what to do. A shared library is first loaded in a child process: one that crashes
+  // while it is loaded is an error, not the end of the program.
   static std::variant<std::shared_ptr<const Implementation>, std::string> open(const std::string& text);
 
   const sinktrap_implementation_table& table() const { return *table_; }

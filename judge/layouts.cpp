@@ -46,10 +46,11 @@ std::vector<Verdict> validate(const Implementation& implementation, std::span<co
   // A verdict that is not written keeps a code that no implementation may return.
   std::vector<Verdict> verdicts(cases.size(), Verdict{-1, -1, -1, 0, 0, 0});
   const Phase phase("validate");
-  const auto code = implementation.table().validate(batch.layouts().data(), static_cast<std::int64_t>(cases.size()),
-                                                    profile, verdicts.data());
+  const auto code = implementation.table().validate(
+      batch.layouts().data(), static_cast<std::int64_t>(cases.size()), profile, verdicts.data());
   if (code != SINKTRAP_OK)
-    stop(Status::failed, fmt::format("validate returned {}: {}", code_name(code), implementation.last_error()));
+    stop(Status::failed,
+         fmt::format("validate returned {}: {}", code_name(code), implementation.last_error()));
   return verdicts;
 }
 

@@ -1,5 +1,5 @@
-// Which call into the implementation is under way, kept in memory that survives the process: when a worker dies, its
-// parent can say where.
+// Which call into the implementation is under way, kept in memory that survives the process: when a worker
+// dies, its parent can say where.
 #pragma once
 #include <cstddef>
 #include <cstring>

@@ -28,10 +28,11 @@ std::vector<std::unique_ptr<Buffer>> upload(const Implementation& implementation
 // The verdict must carry the code that the call returned, and a code of the contract.
 Verdict consistent(std::int32_t returned, const Verdict& verdict, const char* operation) {
   if (returned != verdict.code)
-    stop(Status::failed, fmt::format("{} returned code {} but its verdict says {}", operation, code_name(returned),
-                                     code_name(verdict.code)));
+    stop(Status::failed, fmt::format("{} returned code {} but its verdict says {}", operation,
+                                     code_name(returned), code_name(verdict.code)));
   if (returned < 0 || returned >= SINKTRAP_CODE_COUNT)
-    stop(Status::failed, fmt::format("{} returned {}, which is no code of the contract", operation, returned));
+    stop(Status::failed,
+         fmt::format("{} returned {}, which is no code of the contract", operation, returned));
   return verdict;
 }
 
@@ -48,9 +49,12 @@ void require_unchanged(const Buffer& b, const char* operation) {
 void require_type(const Implementation& implementation, const ForwardInputs& in) {
   const auto need = [&](std::uint64_t bit) {
     if (!implementation.can(bit))
-      stop(Status::skipped, fmt::format("{} has no capability {}", implementation.name(), capability_names(bit)));
+      stop(Status::skipped,
+           fmt::format("{} has no capability {}", implementation.name(), capability_names(bit)));
   };
-  need(in.type == Element::bf16 ? SINKTRAP_CAN_BF16 : in.type == Element::f16 ? SINKTRAP_CAN_F16 : SINKTRAP_CAN_F32);
+  need(in.type == Element::bf16  ? SINKTRAP_CAN_BF16
+       : in.type == Element::f16 ? SINKTRAP_CAN_F16
+                                 : SINKTRAP_CAN_F32);
   need(in.w13_layout == SINKTRAP_W13_INTERLEAVED ? SINKTRAP_CAN_INTERLEAVED : SINKTRAP_CAN_CONTIGUOUS);
   need(in.layout == ExpertLayout::shared ? SINKTRAP_CAN_SHARED : SINKTRAP_CAN_PER_EXPERT);
   if (in.gammas.type() != in.type) need(SINKTRAP_CAN_GAMMAS_F32);
@@ -124,8 +128,10 @@ Verdict Session::update(const std::optional<std::vector<std::int64_t>>& slots) {
 }
 
 Verdict Session::load(std::int64_t slot, const AdapterFactors& a) {
-  const Buffer gate(implementation_, "gate A", a.gate_a), up(implementation_, "up A", a.stacked ? a.gate_a : a.up_a);
-  const Buffer gate_up_b(implementation_, "gate/up B", a.gate_up_b), down_a(implementation_, "down A", a.down_a);
+  const Buffer gate(implementation_, "gate A", a.gate_a),
+      up(implementation_, "up A", a.stacked ? a.gate_a : a.up_a);
+  const Buffer gate_up_b(implementation_, "gate/up B", a.gate_up_b),
+      down_a(implementation_, "down A", a.down_a);
   const Buffer down_b(implementation_, "down B", a.down_b);
   const DLTensor views[] = {gate.view(), up.view(), gate_up_b.view(), down_a.view(), down_b.view()};
   sinktrap_adapter adapter{};
@@ -206,14 +212,16 @@ Session::Derived Session::derived(const char* name, const std::vector<std::int64
   DLTensor view{};
   {
     const Phase phase("derived");
-    d.verdict = consistent(implementation_.table().derived(instance_, name, &view, &d.verdict), d.verdict, "derived");
+    d.verdict =
+        consistent(implementation_.table().derived(instance_, name, &view, &d.verdict), d.verdict, "derived");
   }
   if (d.verdict.code != SINKTRAP_OK) return d;
   const auto found = extents(view);
   if (element_from_dl(view.dtype) != type_ || view.data == nullptr || !is_contiguous(view) ||
       !std::equal(found.begin(), found.end(), shape.begin(), shape.end()))
-    stop(Status::failed, fmt::format("derived operand {} has shape [{}], expected [{}] of the storage type, contiguous",
-                                     name, fmt::join(found, ","), fmt::join(shape, ",")));
+    stop(Status::failed,
+         fmt::format("derived operand {} has shape [{}], expected [{}] of the storage type, contiguous", name,
+                     fmt::join(found, ","), fmt::join(shape, ",")));
   d.operand = Tensor(type_, shape);
   d.address = first_byte(view);
   const auto bytes = d.operand.bytes();
@@ -226,7 +234,8 @@ Session::Derived Session::derived(const char* name, const std::vector<std::int64
 
 sinktrap_declaration Session::declaration() const {
   sinktrap_declaration d = implementation_.table().declaration;
-  if (implementation_.table().declare != nullptr && implementation_.table().declare(instance_, &d) != SINKTRAP_OK)
+  if (implementation_.table().declare != nullptr &&
+      implementation_.table().declare(instance_, &d) != SINKTRAP_OK)
     stop(Status::failed, "declare failed");
   return d;
 }
@@ -235,26 +244,29 @@ void must_succeed(const Implementation& implementation, const Verdict& verdict, 
   if (verdict.code == SINKTRAP_OK) return;
   const std::string error = implementation.last_error();
   const Status status = verdict.code == SINKTRAP_UNSUPPORTED ? Status::unsupported : Status::failed;
-  stop(status, fmt::format("{} was refused: {}{}{}", operation, verdict_to_text(verdict), error.empty() ? "" : "; ",
-                           error));
+  stop(status, fmt::format("{} was refused: {}{}{}", operation, verdict_to_text(verdict),
+                           error.empty() ? "" : "; ", error));
 }
 
 void must_equal(const Verdict& found, const Verdict& expected, std::string_view operation) {
   if (found == expected) return;
-  stop(Status::failed, fmt::format("{} gave the verdict '{}', expected '{}'", operation, verdict_to_text(found),
-                                   verdict_to_text(expected)));
+  stop(Status::failed, fmt::format("{} gave the verdict '{}', expected '{}'", operation,
+                                   verdict_to_text(found), verdict_to_text(expected)));
 }
 
-ShardResult shard(const Implementation& implementation, const Pool& full, std::int64_t tp_rank, std::int64_t tp_size) {
+ShardResult shard(const Implementation& implementation, const Pool& full, std::int64_t tp_rank,
+                  std::int64_t tp_size) {
   const auto in = upload(implementation, full);
-  const std::int64_t F = full[SINKTRAP_BUFFER_DOWN_LORA_A].extent(3), part = std::max<std::int64_t>(F / tp_size, 1);
+  const std::int64_t F = full[SINKTRAP_BUFFER_DOWN_LORA_A].extent(3),
+                     part = std::max<std::int64_t>(F / tp_size, 1);
   std::vector<std::unique_ptr<Buffer>> out;
   for (std::size_t i = 0; i < full.size(); ++i) {
     auto shape = full[i].shape();
     if (i == SINKTRAP_BUFFER_GATE_UP_LORA_B) shape[2] = 2 * part;
     if (i == SINKTRAP_BUFFER_DOWN_LORA_A) shape[3] = part;
     out.push_back(std::make_unique<Buffer>(Buffer::poisoned(
-        implementation, "the shard's " + std::string(buffer_name(static_cast<std::int32_t>(i))), full[i].type(), shape)));
+        implementation, "the shard's " + std::string(buffer_name(static_cast<std::int32_t>(i))),
+        full[i].type(), shape)));
   }
   const auto vi = views(in), vo = views(out);
   Verdict v = verdict_of(SINKTRAP_OK);
@@ -305,7 +317,8 @@ FactorResult expand(const Implementation& implementation, const Tensor& shared, 
   return factor_call(implementation, implementation.table().expand, "expand", shared, buffer, n);
 }
 
-FactorResult collapse(const Implementation& implementation, const Tensor& per_expert, sinktrap_buffer buffer) {
+FactorResult collapse(const Implementation& implementation, const Tensor& per_expert,
+                      sinktrap_buffer buffer) {
   return factor_call(implementation, implementation.table().collapse, "collapse", per_expert, buffer, 1);
 }
 

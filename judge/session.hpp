@@ -1,5 +1,5 @@
-// One instance of an implementation, with everything around it that a judgement needs: tensors in its memory between
-// guards, poisoned outputs, and the check that it wrote nothing it must not write.
+// One instance of an implementation, with everything around it that a judgement needs: tensors in its memory
+// between guards, poisoned outputs, and the check that it wrote nothing it must not write.
 #pragma once
 #include <array>
 #include <memory>
@@ -21,8 +21,10 @@ struct SessionOptions {
 
 class Session {
  public:
-  // Creates the instance. Throws Stop: unsupported when the implementation says so, failed on any other refusal.
-  Session(const Implementation& implementation, const ForwardInputs& layer, const SessionOptions& options = {});
+  // Creates the instance. Throws Stop: unsupported when the implementation says so, failed on any other
+  // refusal.
+  Session(const Implementation& implementation, const ForwardInputs& layer,
+          const SessionOptions& options = {});
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -77,13 +79,16 @@ struct ShardResult {
   Verdict verdict;
   Pool shard;
 };
-// The reference's shapes decide how large the shard's buffers are; F not divisible by tp_size is passed on as it is.
-ShardResult shard(const Implementation& implementation, const Pool& full, std::int64_t tp_rank, std::int64_t tp_size);
+// The reference's shapes decide how large the shard's buffers are; F not divisible by tp_size is passed on as
+// it is.
+ShardResult shard(const Implementation& implementation, const Pool& full, std::int64_t tp_rank,
+                  std::int64_t tp_size);
 struct FactorResult {
   Verdict verdict;
   Tensor factor;
 };
-FactorResult expand(const Implementation& implementation, const Tensor& shared, sinktrap_buffer buffer, std::int64_t n);
+FactorResult expand(const Implementation& implementation, const Tensor& shared, sinktrap_buffer buffer,
+                    std::int64_t n);
 FactorResult collapse(const Implementation& implementation, const Tensor& per_expert, sinktrap_buffer buffer);
 
 }  // namespace sinktrap

@@ -28,9 +28,9 @@ struct Judgement {
   Status status = Status::passed;
   std::string reason;                // one line; empty for passed
   std::vector<std::string> details;  // first differing elements and the like
-  double bound_use = 0;              // largest |error| / bound over the judged elements; 0 where compared exactly
-  std::int64_t elements = 0;         // elements (or verdicts) compared
-  std::int64_t unjudged = 0;         // elements without a finite bound
+  double bound_use = 0;       // largest |error| / bound over the judged elements; 0 where compared exactly
+  std::int64_t elements = 0;  // elements (or verdicts) compared
+  std::int64_t unjudged = 0;  // elements without a finite bound
 
   std::string to_bytes() const;
   static Judgement from_bytes(std::string_view bytes);

@@ -118,7 +118,8 @@ struct Workers::Child {
   Clock::time_point deadline;
 };
 
-Workers::Workers(Judge judge, WorkerOptions options) : judge_(std::move(judge)), options_(std::move(options)) {
+Workers::Workers(Judge judge, WorkerOptions options)
+    : judge_(std::move(judge)), options_(std::move(options)) {
   if (!options_.folder.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options_.folder, error);
@@ -147,7 +148,8 @@ void Workers::start(Child& child) {
     throw std::runtime_error(fmt::format("cannot open a socket pair: {}", std::strerror(errno)));
   child.phase[0] = 0;
   child.pid = fork();
-  if (child.pid < 0) throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (child.pid < 0)
+    throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
   if (child.pid == 0) {
     for (auto& other : children_)
       if (other->socket >= 0) close(other->socket);
@@ -175,7 +177,8 @@ void Workers::send(Child& child, const Task& task) {
   message.append(reinterpret_cast<const char*>(&task.law), 4);
   message += task.line;
   child.task = task;
-  child.deadline = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout_seconds * 1000));
+  child.deadline =
+      Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout_seconds * 1000));
   // A child that died while it was idle is found by receive.
   (void)write_message(child.socket, message);
 }
@@ -202,9 +205,10 @@ Judgement Workers::receive(Child& child) {
   child.socket = -1;
   child.task.reset();
   j.status = Status::crashed;
-  j.reason = WIFSIGNALED(status) ? fmt::format("killed by signal {} ({}){}", WTERMSIG(status),
-                                               strsignal(WTERMSIG(status)), where)
-                                 : fmt::format("ended its process with status {}{}", WEXITSTATUS(status), where);
+  j.reason =
+      WIFSIGNALED(status)
+          ? fmt::format("killed by signal {} ({}){}", WTERMSIG(status), strsignal(WTERMSIG(status)), where)
+          : fmt::format("ended its process with status {}{}", WEXITSTATUS(status), where);
   return j;
 }
 
@@ -241,7 +245,10 @@ void Workers::run(const Next& next, const Done& done) {
 Judgement Workers::run_one(const Task& task) {
   Judgement result;
   bool given = false;
-  run([&]() -> std::optional<Task> { return given ? std::nullopt : (given = true, std::optional<Task>(task)); },
+  run(
+      [&]() -> std::optional<Task> {
+        return given ? std::nullopt : (given = true, std::optional<Task>(task));
+      },
       [&](const Task&, const Judgement& j) { result = j; });
   return result;
 }

@@ -1,5 +1,5 @@
-// Worker processes: every case is judged in a child, and its line is on disk before the judgement starts. A crash or a
-// hang costs that case and a new child, never the run.
+// Worker processes: every case is judged in a child, and its line is on disk before the judgement starts. A
+// crash or a hang costs that case and a new child, never the run.
 #pragma once
 #include <functional>
 #include <memory>

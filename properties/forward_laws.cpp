@@ -31,7 +31,9 @@ bool is_sharded(const Case& c) { return is_lattice(c) && forward(c).tp > 1; }
 std::uint32_t seams_of(const ForwardCase& c) {
   std::uint64_t h = (c.layer.seed + 1) * 0x9e3779b97f4a7c15ull;
   h ^= h >> 29;
-  return h % 4 == 0 ? 0u : h % 4 == 1 ? SINKTRAP_ALL_SEAMS : static_cast<std::uint32_t>(h >> 8) & SINKTRAP_ALL_SEAMS;
+  return h % 4 == 0   ? 0u
+         : h % 4 == 1 ? SINKTRAP_ALL_SEAMS
+                      : static_cast<std::uint32_t>(h >> 8) & SINKTRAP_ALL_SEAMS;
 }
 
 SessionOptions options_of(const ForwardCase& c, bool choose_seams) {
@@ -86,7 +88,8 @@ Judgement repeats_bitwise(const Case& c, const Implementation& implementation) {
   if (!session.declaration().deterministic)
     stop(Status::skipped, implementation.name() + " does not declare itself deterministic");
   const Tensor first = run(session, in);
-  Session beside(implementation, in, options_of(forward(c), false));  // a second layer, alive at the same time
+  Session beside(implementation, in,
+                 options_of(forward(c), false));  // a second layer, alive at the same time
   const Tensor second = run(beside, in);
   const auto again = session.forward(in.x, in.gammas, in.token_slot);
   must_succeed(implementation, again.verdict, "the second forward");
@@ -150,8 +153,10 @@ Judgement rows_do_not_leak(const Case& c, const Implementation& implementation) 
     const std::int64_t i = bad * in.d.H + h;
     if (!std::isnan(out.at(i)) && only_zero_factors(in, h)) continue;
     if (!std::isnan(out.at(i)))
-      stop(Status::failed, fmt::format("x[{}] is NaN, but out{} is {}", bad, index_text(out.shape(), i), out.at(i)));
-    out.set(i, expected.stages.out[static_cast<std::size_t>(i)]);  // judged; the rest is compared with the clean case
+      stop(Status::failed,
+           fmt::format("x[{}] is NaN, but out{} is {}", bad, index_text(out.shape(), i), out.at(i)));
+    out.set(i, expected.stages
+                   .out[static_cast<std::size_t>(i)]);  // judged; the rest is compared with the clean case
   }
   return judge_output(clean, expected, out, session.declaration());
 }
@@ -169,7 +174,8 @@ Judgement shared_equals_expansion(const Case& c, const Implementation& implement
     const Judgement same = compare_bits(wide.pool[b], made.factor, std::string(buffer_name(b)) + " expanded");
     if (same.status != Status::passed) return same;
   }
-  // Per expert the down bridge is another number, so the expansion is judged by what the reference says of it.
+  // Per expert the down bridge is another number, so the expansion is judged by what the reference says of
+  // it.
   const Expectation wide_expected = expect(wide);
   Session narrow(implementation, in, options_of(forward(c), false));
   Session expanded(implementation, wide, options_of(forward(c), false));
@@ -211,22 +217,28 @@ Judgement shards_sum_to_the_whole(const Case& c, const Implementation& implement
 
 std::vector<Law> forward_laws() {
   return {
-      {"lattice-is-exact", "on certified inputs every output equals the exact one, whatever seams are rounded",
+      {"lattice-is-exact",
+       "on certified inputs every output equals the exact one, whatever seams are rounded",
        Generator::forward_lattice, 0, is_lattice, lattice_is_exact, 6},
       {"dense-is-bounded", "on dense inputs every output lies within the bound of the declared seams",
        Generator::forward_dense, 0, is_dense, dense_is_bounded, 3},
-      {"ordered-is-bitwise", "an ordered implementation equals the ordered CPU path bit for bit on every input",
+      {"ordered-is-bitwise",
+       "an ordered implementation equals the ordered CPU path bit for bit on every input",
        Generator::forward_hostile, SINKTRAP_IS_ORDERED, is_forward, ordered_is_bitwise, 3},
-      {"repeats-bitwise", "a deterministic implementation repeats bit for bit, with another layer beside it too",
+      {"repeats-bitwise",
+       "a deterministic implementation repeats bit for bit, with another layer beside it too",
        Generator::forward_dense, 0, is_forward, repeats_bitwise, 1},
-      {"base-tokens-ignore-the-pool", "a token of slot -1 gets the base layer's output, before a bind and whatever the pool holds",
+      {"base-tokens-ignore-the-pool",
+       "a token of slot -1 gets the base layer's output, before a bind and whatever the pool holds",
        Generator::forward_lattice, 0, is_finite_fill, base_tokens_ignore_the_pool, 2},
-      {"unused-slots-reach-nothing", "NaN in a slot that no token uses reaches no output", Generator::forward_unused, 0,
-       is_finite_fill, unused_slots_reach_nothing, 2},
+      {"unused-slots-reach-nothing", "NaN in a slot that no token uses reaches no output",
+       Generator::forward_unused, 0, is_finite_fill, unused_slots_reach_nothing, 2},
       {"rows-do-not-leak", "NaN in one token's x makes its own row NaN and reaches no other row",
        Generator::forward_rows, 0, is_finite_fill, rows_do_not_leak, 2},
-      {"shared-equals-expansion", "a shared-outer pool gives the outputs of its expansion to per-expert factors",
-       Generator::forward_shared, SINKTRAP_CAN_SHARED | SINKTRAP_CAN_PER_EXPERT, is_shared, shared_equals_expansion, 2},
+      {"shared-equals-expansion",
+       "a shared-outer pool gives the outputs of its expansion to per-expert factors",
+       Generator::forward_shared, SINKTRAP_CAN_SHARED | SINKTRAP_CAN_PER_EXPERT, is_shared,
+       shared_equals_expansion, 2},
       {"shards-sum-to-the-whole", "the partial outputs of the tensor-parallel shards sum to the whole output",
        Generator::forward_sharded, 0, is_sharded, shards_sum_to_the_whole, 2},
   };

@@ -184,11 +184,18 @@ Case shard_case(int size) {
 Step state_step(const LayerCase& layer) {
   using Kind = Step::Kind;
   Step s;
-  s.kind = *gen::weightedElement<Kind>({{1, Kind::bind}, {1, Kind::rebind_other}, {1, Kind::rebind_invalid},
-                                        {3, Kind::write}, {3, Kind::load}, {2, Kind::unload}, {5, Kind::update},
+  s.kind = *gen::weightedElement<Kind>({{1, Kind::bind},
+                                        {1, Kind::rebind_other},
+                                        {1, Kind::rebind_invalid},
+                                        {3, Kind::write},
+                                        {3, Kind::load},
+                                        {2, Kind::unload},
+                                        {5, Kind::update},
                                         {6, Kind::forward}});
   const std::int64_t S = layer.d.S, R = layer.d.R;
-  const auto slot = [&](bool in_range) { return in_range || !one_in(10) ? pick(0, S - 1) : (one_in(2) ? S : -1); };
+  const auto slot = [&](bool in_range) {
+    return in_range || !one_in(10) ? pick(0, S - 1) : (one_in(2) ? S : -1);
+  };
   s.seed = s.kind == Kind::update || s.kind == Kind::unload ? 0 : any_seed();
   if (s.kind == Kind::write) {
     s.slot = slot(true);
@@ -233,9 +240,11 @@ LayoutCase valid_layout_case(int size) {
   Dimensions d = dimensions(size);
   if (one_in(4)) {
     const bool small = one_in(2);
-    d = {2, small ? 4096 : 6144, (small ? 2048 : 3072) >> pick(0, 3), std::int64_t{16} << pick(0, 2), pick(1, 8)};
+    d = {2, small ? 4096 : 6144, (small ? 2048 : 3072) >> pick(0, 3), std::int64_t{16} << pick(0, 2),
+         pick(1, 8)};
   } else if (one_in(6)) {
-    std::int64_t Dimensions::*const fields[] = {&Dimensions::H, &Dimensions::F, &Dimensions::R, &Dimensions::S};
+    std::int64_t Dimensions::*const fields[] = {&Dimensions::H, &Dimensions::F, &Dimensions::R,
+                                                &Dimensions::S};
     d.*fields[pick(0, 3)] = std::int64_t{1} << pick(20, 61);
   }
   LayoutCase c = valid_layout(d, one_in(2) ? ExpertLayout::shared : ExpertLayout::per_expert);
@@ -251,19 +260,25 @@ LayoutCase valid_layout_case(int size) {
 std::int64_t wild_extent(const LayoutCase& c) {
   const auto& b = c.buffers[static_cast<std::size_t>(pick(0, 3))].shape;
   switch (pick(0, 5)) {
-    case 0: return b.empty() ? 0 : b[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(b.size()) - 1))];
-    case 1: return pick(-2, 4);
-    case 2: return c.n;
-    case 3: return *gen::element<std::int64_t>(0, 1, -1, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX,
-                                               INT64_MIN, INT64_MAX / 2 + 1, -(std::int64_t{1} << 62));
-    default: return pick(0, 40);
+    case 0:
+      return b.empty() ? 0 : b[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(b.size()) - 1))];
+    case 1:
+      return pick(-2, 4);
+    case 2:
+      return c.n;
+    case 3:
+      return *gen::element<std::int64_t>(0, 1, -1, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX,
+                                         INT64_MIN, INT64_MAX / 2 + 1, -(std::int64_t{1} << 62));
+    default:
+      return pick(0, 40);
   }
 }
 
 LayoutCase any_shapes(int size) {
   LayoutCase c = valid_layout_case(size);
   if (c.n > 1 && one_in(6)) {  // the mixed pair that the layer must refuse
-    auto& outer = c.buffers[one_in(2) ? SINKTRAP_BUFFER_GATE_UP_LORA_A : SINKTRAP_BUFFER_DOWN_LORA_B].shape[1];
+    auto& outer =
+        c.buffers[one_in(2) ? SINKTRAP_BUFFER_GATE_UP_LORA_A : SINKTRAP_BUFFER_DOWN_LORA_B].shape[1];
     outer = outer == 1 ? c.n : 1;
   }
   const std::int64_t edits = one_in(4) ? 0 : one_in(3) ? pick(2, 6) : 1;
@@ -300,16 +315,25 @@ LayoutCase anything(int size) {
         strides[i - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) *
                                                    static_cast<std::uint64_t>(b.shape[i]));
       if (!strides.empty() && one_in(3))
-        strides[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(strides.size()) - 1))] = pick(-1, 9);
+        strides[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(strides.size()) - 1))] =
+            pick(-1, 9);
       b.strides = std::move(strides);
     }
   }
   BufferCase& b = c.buffers[static_cast<std::size_t>(pick(0, 3))];
   switch (pick(0, 9)) {
-    case 0: b.dtype = dl_type(*gen::element(Element::f64, Element::f16, Element::f32, Element::i32)); break;
-    case 1: b.dtype.lanes = static_cast<std::uint16_t>(pick(0, 3)); break;
-    case 2: b.device = {kDLCUDA, static_cast<std::int32_t>(pick(0, 1))}; break;
-    case 3: b.byte_offset = static_cast<std::uint64_t>(pick(0, 9)); break;
+    case 0:
+      b.dtype = dl_type(*gen::element(Element::f64, Element::f16, Element::f32, Element::i32));
+      break;
+    case 1:
+      b.dtype.lanes = static_cast<std::uint16_t>(pick(0, 3));
+      break;
+    case 2:
+      b.device = {kDLCUDA, static_cast<std::int32_t>(pick(0, 1))};
+      break;
+    case 3:
+      b.byte_offset = static_cast<std::uint64_t>(pick(0, 9));
+      break;
     case 4:
       if (placed) b.address = static_cast<std::uint64_t>(one_in(2) ? 0 : pick(1, 9000));
       break;
@@ -319,30 +343,43 @@ LayoutCase anything(int size) {
     case 6:
       if (placed) b.address = UINT64_MAX - static_cast<std::uint64_t>(pick(0, 64));
       break;
-    default: break;
+    default:
+      break;
   }
   return c;
 }
 
 Case make(Generator family, int size) {
   switch (family) {
-    case Generator::layout_shapes: return any_shapes(size);
-    case Generator::layout_anything: return anything(size);
+    case Generator::layout_shapes:
+      return any_shapes(size);
+    case Generator::layout_anything:
+      return anything(size);
     case Generator::layout_valid: {
       LayoutCase c = valid_layout_case(size);
       while (!in_image(c)) c = valid_layout_case(size);  // a huge extent may exceed int64 bytes
       return c;
     }
-    case Generator::forward_lattice: return forward_case(size, Fill::lattice);
-    case Generator::forward_sharded: return sharded_case(size);
-    case Generator::forward_shared: return shared_case(size);
-    case Generator::forward_rows: return rows_case(size);
-    case Generator::forward_unused: return unused_case(size);
-    case Generator::forward_dense: return forward_case(size, Fill::dense);
-    case Generator::forward_hostile: return hostile_case(size);
-    case Generator::state: return state_case(size);
-    case Generator::pack: return pack_case(size);
-    case Generator::shard: return shard_case(size);
+    case Generator::forward_lattice:
+      return forward_case(size, Fill::lattice);
+    case Generator::forward_sharded:
+      return sharded_case(size);
+    case Generator::forward_shared:
+      return shared_case(size);
+    case Generator::forward_rows:
+      return rows_case(size);
+    case Generator::forward_unused:
+      return unused_case(size);
+    case Generator::forward_dense:
+      return forward_case(size, Fill::dense);
+    case Generator::forward_hostile:
+      return hostile_case(size);
+    case Generator::state:
+      return state_case(size);
+    case Generator::pack:
+      return pack_case(size);
+    case Generator::shard:
+      return shard_case(size);
   }
   return LayoutCase{};
 }

@@ -1,5 +1,5 @@
-// A law: a sentence that can be false, the generator of its cases, and the judgement. `run`, ctest and the fuzzers all
-// read the one registry.
+// A law: a sentence that can be false, the generator of its cases, and the judgement. `run`, ctest and the
+// fuzzers all read the one registry.
 #pragma once
 #include <cstdint>
 #include <string_view>

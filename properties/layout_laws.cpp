@@ -56,8 +56,8 @@ Judgement verdicts_agree(const Case& c, const Implementation& implementation) {
     ++j.elements;
     if (found == expected) continue;
     j.status = Status::failed;
-    j.reason = fmt::format("profile {}: verdict '{}', expected '{}'", profile_name(profile), verdict_to_text(found),
-                           verdict_to_text(expected));
+    j.reason = fmt::format("profile {}: verdict '{}', expected '{}'", profile_name(profile),
+                           verdict_to_text(found), verdict_to_text(expected));
     return j;
   }
   return j;
@@ -77,7 +77,9 @@ std::vector<LayoutCase> strict_only_faults(const LayoutCase& valid) {
     change(b, [](BufferCase& x) { x.dtype = dl_type(Element::f64); });
     change(b, [](BufferCase& x) { x.dtype.lanes = 2; });
     change(b, [](BufferCase& x) { x.device.device_id = 1; });
-    change(b, [](BufferCase& x) { x.strides = std::vector<std::int64_t>{x.shape[3], x.shape[3], x.shape[3], 2}; });
+    change(b, [](BufferCase& x) {
+      x.strides = std::vector<std::int64_t>{x.shape[3], x.shape[3], x.shape[3], 2};
+    });
   }
   change(SINKTRAP_BUFFER_GATE_UP_LORA_A, [](BufferCase& x) { ++x.shape[3]; });
   change(SINKTRAP_BUFFER_DOWN_LORA_B, [](BufferCase& x) { ++x.shape[2]; });
@@ -89,13 +91,15 @@ std::vector<LayoutCase> strict_only_faults(const LayoutCase& valid) {
 
 Judgement sglang_is_the_five_checks(const Case& c, const Implementation& implementation) {
   const auto cases = strict_only_faults(layout(c));
-  return accepts_exactly(implementation, cases, SINKTRAP_PROFILE_SGLANG, [](const LayoutCase&) { return true; });
+  return accepts_exactly(implementation, cases, SINKTRAP_PROFILE_SGLANG,
+                         [](const LayoutCase&) { return true; });
 }
 
 Judgement strict_closes_the_holes(const Case& c, const Implementation& implementation) {
   // A stride fault is none where its axes have extent 1, so the reference's verdict decides what is a fault.
-  return accepts_exactly(implementation, strict_only_faults(layout(c)), SINKTRAP_PROFILE_STRICT,
-                         [](const LayoutCase& x) { return reference_verdict(x, x.profile).code == SINKTRAP_OK; });
+  return accepts_exactly(
+      implementation, strict_only_faults(layout(c)), SINKTRAP_PROFILE_STRICT,
+      [](const LayoutCase& x) { return reference_verdict(x, x.profile).code == SINKTRAP_OK; });
 }
 
 Judgement single_axis_changes(const Case& c, const Implementation& implementation) {
@@ -132,11 +136,12 @@ std::vector<Law> layout_laws() {
        Generator::layout_shapes, 0, is_shapes_only, strict_is_the_image, 4},
       {"verdicts-agree", "every field of a verdict equals the reference's, in both profiles",
        Generator::layout_anything, 0, is_layout, verdicts_agree, 6},
-      {"sglang-is-the-five-checks", "the sglang profile is the five checks and nothing more", Generator::layout_valid,
-       0, is_valid_shapes, sglang_is_the_five_checks, 1},
+      {"sglang-is-the-five-checks", "the sglang profile is the five checks and nothing more",
+       Generator::layout_valid, 0, is_valid_shapes, sglang_is_the_five_checks, 1},
       {"strict-closes-the-holes", "strict refuses every fault that the five checks let through",
        Generator::layout_valid, 0, is_valid_shapes, strict_closes_the_holes, 1},
-      {"single-axis-changes", "each single-axis change of a valid layout is refused unless it is another valid layout",
+      {"single-axis-changes",
+       "each single-axis change of a valid layout is refused unless it is another valid layout",
        Generator::layout_valid, 0, is_valid_shapes, single_axis_changes, 2},
   };
 }

@@ -39,20 +39,24 @@ void compare_derived(Session& found, Session& model, const ForwardInputs& in, co
   addresses.seen.resize(names.size(), nullptr);
   for (std::size_t k = 0; k < names.size(); ++k) {
     const auto a = found.derived(names[k].name, names[k].shape);
-    if (a.verdict.code == SINKTRAP_UNSUPPORTED) continue;  // operands are offered as an implementation has them
+    if (a.verdict.code == SINKTRAP_UNSUPPORTED)
+      continue;  // operands are offered as an implementation has them
     must_succeed(found.implementation(), a.verdict, names[k].name);
     if (addresses.seen[k] != nullptr && addresses.seen[k] != a.address)
-      stop(Status::failed, fmt::format("after {}: the derived operand {} moved; a captured graph would keep reading the "
-                                       "old place",
-                                       after, names[k].name));
+      stop(Status::failed,
+           fmt::format("after {}: the derived operand {} moved; a captured graph would keep reading the "
+                       "old place",
+                       after, names[k].name));
     addresses.seen[k] = a.address;
     const Tensor expected = model.derived(names[k].name, names[k].shape).operand;
-    // Slots that were written but not yet updated are not judged: take the implementation's own bits for them.
+    // Slots that were written but not yet updated are not judged: take the implementation's own bits for
+    // them.
     Tensor merged = expected;
     const auto slot_bytes = merged.bytes().size() / judged.size();
     for (std::size_t s = 0; s < judged.size(); ++s)
       if (!judged[s])
-        std::copy_n(a.operand.bytes().data() + s * slot_bytes, slot_bytes, merged.bytes().data() + s * slot_bytes);
+        std::copy_n(a.operand.bytes().data() + s * slot_bytes, slot_bytes,
+                    merged.bytes().data() + s * slot_bytes);
     const Judgement j = compare_bits(merged, a.operand, names[k].name);
     if (j.status != Status::passed) stop(j.status, fmt::format("after {}: {}", after, j.reason), j.details);
   }

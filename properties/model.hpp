@@ -13,9 +13,9 @@ struct OperandName {
 };
 std::vector<OperandName> derived_operands(const ForwardInputs& in);
 
-// Compares what both pools hold, bit for bit, and (with the capability) every derived operand of the slots that `judged`
-// marks. Throws Stop at the first difference; `after` names the step. `addresses` remembers where each operand was first
-// seen: it must stay there.
+// Compares what both pools hold, bit for bit, and (with the capability) every derived operand of the slots
+// that `judged` marks. Throws Stop at the first difference; `after` names the step. `addresses` remembers
+// where each operand was first seen: it must stay there.
 struct OperandAddresses {
   std::vector<const void*> seen;
 };

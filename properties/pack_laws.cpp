@@ -19,7 +19,8 @@ ForwardInputs tokenless(const LayerCase& layer) {
   return make_inputs(f);
 }
 
-// Load into a slot that held another adapter, compare the whole pool and the derived operands with the reference's.
+// Load into a slot that held another adapter, compare the whole pool and the derived operands with the
+// reference's.
 Judgement load_leaves_no_trace(const Case& c, const Implementation& implementation) {
   const PackCase& pack = std::get<PackCase>(c);
   const ForwardInputs in = tokenless(pack.layer);
@@ -82,7 +83,8 @@ Judgement shards_hold_their_features(const Case& c, const Implementation& implem
     for (std::size_t i = 0; i < in.pool.size(); ++i) {
       const Judgement j =
           compare_bits(expected.shard[i], found.shard[i], buffer_name(static_cast<std::int32_t>(i)));
-      if (j.status != Status::passed) stop(j.status, fmt::format("shard {} of {}: {}", p, s.tp, j.reason), j.details);
+      if (j.status != Status::passed)
+        stop(j.status, fmt::format("shard {} of {}: {}", p, s.tp, j.reason), j.details);
       total.elements += j.elements;
     }
   }
@@ -98,8 +100,8 @@ Judgement collapse_undoes_expansion(const Case& c, const Implementation& impleme
   for (const sinktrap_buffer b : {SINKTRAP_BUFFER_GATE_UP_LORA_A, SINKTRAP_BUFFER_DOWN_LORA_B}) {
     const std::string name{buffer_name(b)};
     if (in.layout == ExpertLayout::per_expert) {
-      must_equal(collapse(implementation, in.pool[b], b).verdict, collapse(model_implementation(), in.pool[b], b).verdict,
-                 "collapse of " + name);
+      must_equal(collapse(implementation, in.pool[b], b).verdict,
+                 collapse(model_implementation(), in.pool[b], b).verdict, "collapse of " + name);
       continue;
     }
     const Tensor wide = repeat_outer(in.pool[b], n);
@@ -114,9 +116,10 @@ Judgement collapse_undoes_expansion(const Case& c, const Implementation& impleme
     total.elements += wide.size() + j.elements;
     if (n == 1) continue;
     Tensor damaged = wide;  // one bit of the last element, in the last expert of the last slot
-    damaged.bytes()[damaged.bytes().size() - static_cast<std::size_t>(element_bytes(damaged.type()))] ^= std::byte{1};
-    must_equal(collapse(implementation, damaged, b).verdict, collapse(model_implementation(), damaged, b).verdict,
-               "collapse of unequal copies of " + name);
+    damaged.bytes()[damaged.bytes().size() - static_cast<std::size_t>(element_bytes(damaged.type()))] ^=
+        std::byte{1};
+    must_equal(collapse(implementation, damaged, b).verdict,
+               collapse(model_implementation(), damaged, b).verdict, "collapse of unequal copies of " + name);
   }
   return total;
 }
@@ -126,12 +129,13 @@ Judgement collapse_undoes_expansion(const Case& c, const Implementation& impleme
 std::vector<Law> pack_laws() {
   return {
       {"load-leaves-no-trace",
-       "after a load the slot holds exactly the adapter, whatever was there before, and no other slot changed",
+       "after a load the slot holds exactly the adapter, whatever was there before, and no other slot "
+       "changed",
        Generator::pack, SINKTRAP_CAN_LOAD, is_pack, load_leaves_no_trace, 4},
-      {"unload-zeroes-the-slot", "unloading zeroes its slot and changes no other", Generator::pack, SINKTRAP_CAN_LOAD,
-       is_pack, unload_zeroes_the_slot, 1},
-      {"shards-hold-their-features", "a shard holds its features, gate and up rows cut separately", Generator::shard,
-       SINKTRAP_CAN_SHARD, is_shard, shards_hold_their_features, 2},
+      {"unload-zeroes-the-slot", "unloading zeroes its slot and changes no other", Generator::pack,
+       SINKTRAP_CAN_LOAD, is_pack, unload_zeroes_the_slot, 1},
+      {"shards-hold-their-features", "a shard holds its features, gate and up rows cut separately",
+       Generator::shard, SINKTRAP_CAN_SHARD, is_shard, shards_hold_their_features, 2},
       {"collapse-undoes-expansion", "collapse undoes expansion and refuses copies that differ in a bit",
        Generator::shard, SINKTRAP_CAN_EXPAND, is_shard, collapse_undoes_expansion, 1},
   };

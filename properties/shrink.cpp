@@ -141,7 +141,9 @@ std::vector<Case> smaller(const StateCase& from) {
   const auto& steps = from.steps;
   if (steps.size() > 2) {
     out.add([](StateCase& c) { c.steps.resize(c.steps.size() / 2); });
-    out.add([](StateCase& c) { c.steps.erase(c.steps.begin(), c.steps.begin() + static_cast<std::ptrdiff_t>(c.steps.size() / 2)); });
+    out.add([](StateCase& c) {
+      c.steps.erase(c.steps.begin(), c.steps.begin() + static_cast<std::ptrdiff_t>(c.steps.size() / 2));
+    });
   }
   if (steps.size() > 1)
     for (std::size_t i = steps.size(); i-- > 0;)
@@ -179,7 +181,8 @@ std::vector<Case> smaller(const LayoutCase& from) {
     out.add([&](LayoutCase& c) { c.buffers[b].byte_offset = 0; });
     for (std::size_t axis = 0; axis < buffer.shape.size(); ++axis) {
       const std::int64_t v = buffer.shape[axis];
-      for (const std::int64_t to : smaller_extents(v, 1)) out.add([&](LayoutCase& c) { c.buffers[b].shape[axis] = to; });
+      for (const std::int64_t to : smaller_extents(v, 1))
+        out.add([&](LayoutCase& c) { c.buffers[b].shape[axis] = to; });
       if (v < -1) out.add([&](LayoutCase& c) { c.buffers[b].shape[axis] = -1; });
     }
   }

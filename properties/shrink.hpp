@@ -7,8 +7,8 @@
 
 namespace sinktrap {
 
-// Candidates for a simpler case, most radical first; every one parses and differs from `c`. Used by the RapidCheck
-// generators as their shrinker, and by the shrinking of corpus and fuzz cases.
+// Candidates for a simpler case, most radical first; every one parses and differs from `c`. Used by the
+// RapidCheck generators as their shrinker, and by the shrinking of corpus and fuzz cases.
 std::vector<Case> smaller_cases(const Case& c);
 
 // Walks down from a failing case as long as `fails` holds for some smaller one. At most `budget` calls.

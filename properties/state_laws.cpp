@@ -41,7 +41,8 @@ class Sequence {
   }
 
  private:
-  static ForwardInputs inputs(const LayerCase& layer, std::uint64_t seed, const std::vector<std::int32_t>& slots) {
+  static ForwardInputs inputs(const LayerCase& layer, std::uint64_t seed,
+                              const std::vector<std::int32_t>& slots) {
     ForwardCase f;
     f.layer = layer;
     f.layer.seed = seed;
@@ -52,19 +53,26 @@ class Sequence {
   // A step that the implementation cannot do is left out on both sides. False: nothing to compare after it.
   bool take(const Step& step) {
     switch (step.kind) {
-      case Step::Kind::bind: return bind(inputs(case_.layer, step.seed, {}).pool);
+      case Step::Kind::bind:
+        return bind(inputs(case_.layer, step.seed, {}).pool);
       case Step::Kind::rebind_other: {
         if (!bound_) return false;  // it would be the first bind, of a pool that the other steps do not know
         LayerCase other = case_.layer;
         ++other.d.R;
         return bind(inputs(other, step.seed, {}).pool);
       }
-      case Step::Kind::rebind_invalid: return bind(broken_pool(step.seed));
-      case Step::Kind::write: return write(step);
-      case Step::Kind::load: return load(step);
-      case Step::Kind::unload: return unload(step);
-      case Step::Kind::update: return update(step);
-      case Step::Kind::forward: return forward(step);
+      case Step::Kind::rebind_invalid:
+        return bind(broken_pool(step.seed));
+      case Step::Kind::write:
+        return write(step);
+      case Step::Kind::load:
+        return load(step);
+      case Step::Kind::unload:
+        return unload(step);
+      case Step::Kind::update:
+        return update(step);
+      case Step::Kind::forward:
+        return forward(step);
     }
     return false;
   }
@@ -146,7 +154,8 @@ class Sequence {
   }
 
   bool forward(const Step& step) {
-    // Contents are drawn for slot -1 throughout; the map is put in afterwards, since it may be out of range here.
+    // Contents are drawn for slot -1 throughout; the map is put in afterwards, since it may be out of range
+    // here.
     ForwardInputs batch = inputs(case_.layer, step.seed, std::vector<std::int32_t>(step.slots.size(), -1));
     bool stale = false;
     for (std::size_t t = 0; t < step.slots.size(); ++t) {
@@ -157,7 +166,8 @@ class Sequence {
     const auto expected = model_.forward(batch.x, batch.gammas, batch.token_slot);
     const auto got = found_.forward(batch.x, batch.gammas, batch.token_slot);
     agree(got.verdict, expected.verdict, "forward");
-    if (expected.verdict.code != SINKTRAP_OK || stale) return true;  // section 3: not judged before the update
+    if (expected.verdict.code != SINKTRAP_OK || stale)
+      return true;  // section 3: not judged before the update
     batch.w13 = in_.w13;
     batch.w2 = in_.w2;
     if (bound_) batch.pool = model_.read_pool();
@@ -189,7 +199,8 @@ Judgement follows_the_model(const Case& c, const Implementation& implementation)
 std::vector<Law> state_laws() {
   return {
       {"state-follows-the-model",
-       "after every step verdicts, pools, derived operands and outputs are the reference's, and operands keep their place",
+       "after every step verdicts, pools, derived operands and outputs are the reference's, and operands "
+       "keep their place",
        Generator::state, 0, is_state, follows_the_model, 6},
   };
 }

@@ -6,7 +6,8 @@
 namespace sinktrap {
 namespace {
 
-// Copies `rows` rows of `width` elements: row_of gives the source row of a result row, column the first source column.
+// Copies `rows` rows of `width` elements: row_of gives the source row of a result row, column the first
+// source column.
 template <class RowOf>
 Tensor take(const Tensor& from, std::vector<std::int64_t> shape, std::int64_t from_width, std::int64_t column,
             RowOf&& row_of) {
@@ -55,7 +56,8 @@ ForwardInputs shard_inputs(const ForwardInputs& in, std::int64_t p, std::int64_t
   out.w2 = take(in.w2, {n, H, part}, F, first, all);
   out.pool[SINKTRAP_BUFFER_GATE_UP_LORA_B] =
       take(in.pool[SINKTRAP_BUFFER_GATE_UP_LORA_B], {S, n, 2 * part, R}, R, 0, halves);
-  out.pool[SINKTRAP_BUFFER_DOWN_LORA_A] = take(in.pool[SINKTRAP_BUFFER_DOWN_LORA_A], {S, n, R, part}, F, first, all);
+  out.pool[SINKTRAP_BUFFER_DOWN_LORA_A] =
+      take(in.pool[SINKTRAP_BUFFER_DOWN_LORA_A], {S, n, R, part}, F, first, all);
   return out;
 }
 

@@ -11,8 +11,8 @@ void fill_slot_with_nan(Tensor& t, std::int64_t s);
 // [S, 1, a, b] -> [S, n, a, b] with n equal copies.
 Tensor repeat_outer(const Tensor& factor, std::int64_t n);
 
-// Features [p*F/P, (p+1)*F/P) of everything that has features: w13 (gate and up rows separately), w2, gate/up B,
-// down A. P divides F.
+// Features [p*F/P, (p+1)*F/P) of everything that has features: w13 (gate and up rows separately), w2, gate/up
+// B, down A. P divides F.
 ForwardInputs shard_inputs(const ForwardInputs& in, std::int64_t p, std::int64_t P);
 
 }  // namespace sinktrap

@@ -1,4 +1,5 @@
-// How far a legal implementation's output may lie from the exact value, per element (CONTRACT.md section 6, "Bounded").
+// How far a legal implementation's output may lie from the exact value, per element (CONTRACT.md section 6,
+// "Bounded").
 #pragma once
 #include <vector>
 
@@ -6,14 +7,16 @@
 
 namespace sinktrap::reference {
 
-// The bound covers every f32 accumulation order and tensor-core accumulation, the rounding at the seams of the mask,
-// silu in its accuracy class, subnormals flushed, and the final rounding to storage.
+// The bound covers every f32 accumulation order and tensor-core accumulation, the rounding at the seams of
+// the mask, silu in its accuracy class, subnormals flushed, and the final rounding to storage.
 struct Bound {
-  std::vector<double> error;  // [T, H]; +infinity: not judged (a seam or accumulator may leave the finite range)
+  std::vector<double>
+      error;  // [T, H]; +infinity: not judged (a seam or accumulator may leave the finite range)
 };
 
-// seams: the declared set, or SINKTRAP_ALL_SEAMS for an implementation that declares none (the bound is monotone in the
-// set).
-Bound worst_case_bound(const Problem& problem, const Stages& stages, std::uint32_t seams, std::int32_t silu_class);
+// seams: the declared set, or SINKTRAP_ALL_SEAMS for an implementation that declares none (the bound is
+// monotone in the set).
+Bound worst_case_bound(const Problem& problem, const Stages& stages, std::uint32_t seams,
+                       std::int32_t silu_class);
 
 }  // namespace sinktrap::reference

@@ -1,9 +1,9 @@
 // Decides whether a forward pass is exact for every legal implementation (CONTRACT.md section 6, "Exact").
 //
-// From magnitudes and significant bits alone: inputs fit the storage type; every accumulation (base plus LoRA, and all
-// experts chained, included) has sum |w||x| <= 2^23 granules, a granule being min lsb(w) * min lsb(x) >= 2^-126; every seam
-// value, per expert and summed, and out, fits the storage type in significant bits and normal range; bits(silu) +
-// bits(up) + bits(gamma) <= 24; every gate is >= 40 or <= -128.
+// From magnitudes and significant bits alone: inputs fit the storage type; every accumulation (base plus
+// LoRA, and all experts chained, included) has sum |w||x| <= 2^23 granules, a granule being min lsb(w) * min
+// lsb(x) >= 2^-126; every seam value, per expert and summed, and out, fits the storage type in significant
+// bits and normal range; bits(silu) + bits(up) + bits(gamma) <= 24; every gate is >= 40 or <= -128.
 #pragma once
 #include <string>
 

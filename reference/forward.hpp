@@ -1,5 +1,5 @@
-// The forward pass of CONTRACT.md section 5, twice: in f64, stage by stage, and in the ordered f32 arithmetic of
-// section 7.
+// The forward pass of CONTRACT.md section 5, twice: in f64, stage by stage, and in the ordered f32 arithmetic
+// of section 7.
 #pragma once
 #include <vector>
 
@@ -27,8 +27,8 @@ struct Stages {
 // With keep_stages = false only `out` is filled.
 Stages forward_f64(const Problem& problem, bool keep_stages = true);
 
-// The ordered arithmetic, with the seams of the mask rounded to the storage type. Returns the stored outputs: [T, H]
-// elements of the storage type, as bytes.
+// The ordered arithmetic, with the seams of the mask rounded to the storage type. Returns the stored outputs:
+// [T, H] elements of the storage type, as bytes.
 std::vector<std::byte> forward_ordered(const Problem& problem, std::uint32_t seams);
 
 // exp and silu of the ordered arithmetic, for tests.

@@ -7,17 +7,17 @@
 
 namespace sinktrap::reference {
 
-// One forward call. All tensors are contiguous host memory of consistent shapes; whoever builds a Problem has checked
-// that. Without a pool every token is served by the base model.
+// One forward call. All tensors are contiguous host memory of consistent shapes; whoever builds a Problem has
+// checked that. Without a pool every token is served by the base model.
 struct Problem {
   std::int64_t T = 0, n = 1, H = 1, F = 1, S = 0, R = 0, outer = 1;
   std::int32_t w13_layout = SINKTRAP_W13_INTERLEAVED;
-  Element type = Element::bf16;        // storage type
-  Element gamma_type = Element::bf16;  // storage type or f32
-  const void* x = nullptr;             // [T, H]
-  const void* gammas = nullptr;        // [T, n]
-  const void* w13 = nullptr;           // [n, 2F, H]
-  const void* w2 = nullptr;            // [n, H, F]
+  Element type = Element::bf16;                           // storage type
+  Element gamma_type = Element::bf16;                     // storage type or f32
+  const void* x = nullptr;                                // [T, H]
+  const void* gammas = nullptr;                           // [T, n]
+  const void* w13 = nullptr;                              // [n, 2F, H]
+  const void* w2 = nullptr;                               // [n, H, F]
   std::array<const void*, SINKTRAP_BUFFER_COUNT> pool{};  // null: no pool
   const std::int32_t* token_slot = nullptr;               // [T]
 

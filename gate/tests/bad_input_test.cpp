@@ -34,7 +34,8 @@ TEST(BadInput, CaseLines) {
   expect_refused("check 'forward T=1 n=2 H=8 F=5 R=3 S=2 slots=9'", "column 39");
   expect_refused("check 'sideways T=1'", "expected layout, forward");
   expect_refused("check --file nowhere.cases", "nowhere.cases");
-  std::ofstream(scratch_folder() / "bad.cases") << "# fine\nforward T=0 n=1 H=1 F=1 R=1 S=1\nforward T=zero\n";
+  std::ofstream(scratch_folder() / "bad.cases")
+      << "# fine\nforward T=0 n=1 H=1 F=1 R=1 S=1\nforward T=zero\n";
   expect_refused("check --file bad.cases", "bad.cases:3:11");
   expect_refused("validate 'n=2 gate_up_lora_a=3x1'", "gate_up_lora_b= is missing");
   expect_refused("validate 'n=2 gate_up_lora_a=3xq'", "column");
@@ -44,7 +45,8 @@ TEST(BadInput, Implementations) {
   expect_refused("run --impl nothing", "known are");
   expect_refused("run --impl ./nothing.so", "no such file");
   expect_refused("run --impl /dev/null", "/dev/null");
-  expect_refused("check --impl '" SINKTRAP_PLAIN_C_FOLDER "' 'forward T=0 n=1 H=1 F=1 R=1 S=1'", "cannot load");
+  expect_refused("check --impl '" SINKTRAP_PLAIN_C_FOLDER "' 'forward T=0 n=1 H=1 F=1 R=1 S=1'",
+                 "cannot load");
   expect_refused("run --impl '" + plain_c("wrong_version") + "'", "interface version 2 found, 1 expected");
   std::ofstream(scratch_folder() / "text.so") << "this is no library";
   expect_refused("run --impl ./text.so", "cannot load");
@@ -68,7 +70,8 @@ TEST(BadInput, JsonLines) {
 TEST(BadInput, VectorFiles) {
   const std::string whole = file_text(SINKTRAP_SOURCE_DIR "/corpus/vectors/pack/pack-01.safetensors");
   ASSERT_GT(whole.size(), 100u);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{100}, whole.size() - 1}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{100}, whole.size() - 1}) {
     std::ofstream(scratch_folder() / "cut.safetensors", std::ios::binary) << whole.substr(0, size);
     expect_refused("replay cut.safetensors", "cut.safetensors");
   }

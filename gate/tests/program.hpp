@@ -36,8 +36,8 @@ inline std::string file_text(const std::filesystem::path& path) {
 // `arguments` is shell text.
 inline Ended program(const std::string& arguments) {
   const auto out = scratch_folder() / "out", err = scratch_folder() / "err";
-  const std::string command = "cd '" + scratch_folder().string() + "' && '" SINKTRAP_PROGRAM "' " + arguments + " >'" +
-                              out.string() + "' 2>'" + err.string() + "' </dev/null";
+  const std::string command = "cd '" + scratch_folder().string() + "' && '" SINKTRAP_PROGRAM "' " +
+                              arguments + " >'" + out.string() + "' 2>'" + err.string() + "' </dev/null";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, file_text(out), file_text(err)};
 }
@@ -47,8 +47,6 @@ inline std::string plain_c(const std::string& fault = "") {
 }
 
 // One line, ended.
-inline bool one_line(const std::string& text) {
-  return !text.empty() && text.find('\n') == text.size() - 1;
-}
+inline bool one_line(const std::string& text) { return !text.empty() && text.find('\n') == text.size() - 1; }
 
 }  // namespace sinktrap::testing

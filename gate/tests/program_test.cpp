@@ -1,10 +1,11 @@
 // The commands end to end: conforming and faulty plug-ins, reports, verdicts, vectors.
+#include "program.hpp"
+
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "cases/case.hpp"
-#include "program.hpp"
 
 namespace sinktrap::testing {
 namespace {
@@ -63,7 +64,8 @@ TEST(Run, APlantedFaultInLoadShrinksToACaseThatAPersonCanCompute) {
     EXPECT_EQ(pack.layer.d.S, 1);
     found = true;
     // The line repeats with the command of the report.
-    const Ended again = program("check --impl '" + plain_c("up_half_at_r") + "' '" + failure["shrunk"].get<std::string>() + "'");
+    const Ended again = program("check --impl '" + plain_c("up_half_at_r") + "' '" +
+                                failure["shrunk"].get<std::string>() + "'");
     EXPECT_EQ(again.code, 1) << again.out << again.err;
     EXPECT_NE(again.out.find("FAILED"), std::string::npos);
   }
@@ -78,8 +80,8 @@ TEST_P(Faults, AreFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PlainC, Faults,
-                         ::testing::Values("up_half_at_r", "up_reads_gate_bridge", "expert_zero_for_all", "stale_slot",
-                                           "no_gamma", "tail_not_zeroed", "accept_mixed_layout",
+                         ::testing::Values("up_half_at_r", "up_reads_gate_bridge", "expert_zero_for_all",
+                                           "stale_slot", "no_gamma", "tail_not_zeroed", "accept_mixed_layout",
                                            "uninitialised_base_rows", "writes_past_end", "modifies_input",
                                            "last_rank_column_lost"),
                          [](const auto& info) { return std::string(info.param); });
@@ -99,7 +101,8 @@ TEST(Run, ACrashCostsItsCasesAndTheRunGoesOn) {
 }
 
 TEST(Run, AHangIsTimedOut) {
-  const Json report = run_json("--impl '" + plain_c("hang_in_forward") + "' --law dense-is-bounded --cases 6 --timeout 0.3", 1);
+  const Json report = run_json(
+      "--impl '" + plain_c("hang_in_forward") + "' --law dense-is-bounded --cases 6 --timeout 0.3", 1);
   EXPECT_GE(report["implementations"][0]["laws"][0]["counts"]["TIMED_OUT"], 1);
 }
 
@@ -125,7 +128,8 @@ TEST(Validate, VectorsHaveTheirCodesInBothProfiles) {
   ASSERT_EQ(expected.size(), 240u);
   for (const std::string profile : {"strict", "sglang"})
     for (const std::string implementation : {"reference", "simt"}) {
-      const Ended e = program("validate --profile " + profile + " --impl " + implementation + " --jsonl '" + file + "'");
+      const Ended e =
+          program("validate --profile " + profile + " --impl " + implementation + " --jsonl '" + file + "'");
       EXPECT_EQ(e.code, 0) << e.err;
       std::istringstream out(e.out);
       std::string line;
@@ -142,19 +146,26 @@ TEST(Validate, VectorsHaveTheirCodesInBothProfiles) {
 
 TEST(Validate, TellsAPersonWhatToDo) {
   const Ended mixed = program(
-      "validate n=2 gate_up_lora_a=8x1x32x6144 gate_up_lora_b=8x2x4096x16 down_lora_a=8x2x16x2048 down_lora_b=8x2x6144x16");
+      "validate n=2 gate_up_lora_a=8x1x32x6144 gate_up_lora_b=8x2x4096x16 down_lora_a=8x2x16x2048 "
+      "down_lora_b=8x2x6144x16");
   EXPECT_EQ(mixed.code, 1);
-  for (const char* text : {"Inkling shared-sink gate-up A and down B must use the same expert layout", "[8, 1, 32, 6144]",
-                           "[8, 2, 6144, 16]", "shared-outer", "per-expert", "Expand gate_up_lora_a"})
+  for (const char* text :
+       {"Inkling shared-sink gate-up A and down B must use the same expert layout", "[8, 1, 32, 6144]",
+        "[8, 2, 6144, 16]", "shared-outer", "per-expert", "Expand gate_up_lora_a"})
     EXPECT_NE(mixed.out.find(text), std::string::npos) << text << "\n" << mixed.out;
-  const Ended shared = program("validate n=2 gate_up_lora_a=2x1x8x6 gate_up_lora_b=2x1x10x4 down_lora_a=2x1x4x5 down_lora_b=2x1x6x4");
+  const Ended shared = program(
+      "validate n=2 gate_up_lora_a=2x1x8x6 gate_up_lora_b=2x1x10x4 down_lora_a=2x1x4x5 down_lora_b=2x1x6x4");
   EXPECT_NE(shared.out.find("fully shared adapter"), std::string::npos) << shared.out;
-  EXPECT_EQ(program("validate n=2 gate_up_lora_a=3x1x6x8 gate_up_lora_b=3x2x10x3 down_lora_a=3x2x3x5 down_lora_b=3x1x8x3").code, 0);
+  EXPECT_EQ(program("validate n=2 gate_up_lora_a=3x1x6x8 gate_up_lora_b=3x2x10x3 down_lora_a=3x2x3x5 "
+                    "down_lora_b=3x1x8x3")
+                .code,
+            0);
 }
 
 TEST(Replay, VectorsAgree) {
   const std::string folder = SINKTRAP_SOURCE_DIR "/corpus/vectors";
-  const Ended e = program("replay '" + folder + "'/forward/*.safetensors '" + folder + "'/pack/*.safetensors");
+  const Ended e =
+      program("replay '" + folder + "'/forward/*.safetensors '" + folder + "'/pack/*.safetensors");
   EXPECT_EQ(e.code, 0) << e.out << e.err;
   std::size_t lines = 0, passed = 0;
   std::istringstream out(e.out);
@@ -165,8 +176,10 @@ TEST(Replay, VectorsAgree) {
 
 TEST(Replay, AFaultyPluginFails) {
   const std::string folder = SINKTRAP_SOURCE_DIR "/corpus/vectors";
-  EXPECT_EQ(program("replay --impl '" + plain_c("no_gamma") + "' '" + folder + "'/forward/*.safetensors").code, 1);
-  EXPECT_EQ(program("replay --impl '" + plain_c("up_half_at_r") + "' '" + folder + "'/pack/*.safetensors").code, 1);
+  EXPECT_EQ(
+      program("replay --impl '" + plain_c("no_gamma") + "' '" + folder + "'/forward/*.safetensors").code, 1);
+  EXPECT_EQ(
+      program("replay --impl '" + plain_c("up_half_at_r") + "' '" + folder + "'/pack/*.safetensors").code, 1);
 }
 
 TEST(List, EveryListIsThere) {

@@ -17,7 +17,8 @@ Tensor tensor(Element type, const std::vector<double>& values) {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(CompareExact, PassesEqualValuesAndBothZeros) {
-  EXPECT_EQ(compare_exact({1, -2.5, 0.0, 3}, tensor(Element::bf16, {1, -2.5, -0.0, 3}), "out").status, Status::passed);
+  EXPECT_EQ(compare_exact({1, -2.5, 0.0, 3}, tensor(Element::bf16, {1, -2.5, -0.0, 3}), "out").status,
+            Status::passed);
   EXPECT_EQ(compare_exact({0.0}, tensor(Element::f32, {0x1p-65}), "out").status, Status::passed);
 }
 
@@ -41,13 +42,15 @@ TEST(CompareExact, FindsOneElementOfAMillionAndSaysWhere) {
 }
 
 TEST(CompareBits, TellsZerosApartButNotNanPayloads) {
-  EXPECT_EQ(compare_bits(tensor(Element::f32, {0.0}), tensor(Element::f32, {-0.0}), "out").status, Status::failed);
+  EXPECT_EQ(compare_bits(tensor(Element::f32, {0.0}), tensor(Element::f32, {-0.0}), "out").status,
+            Status::failed);
   Tensor a(Element::bf16, {1}), b(Element::bf16, {1});
   a.bytes()[0] = std::byte{0xc1}, a.bytes()[1] = std::byte{0x7f};
   b.bytes()[0] = std::byte{0xff}, b.bytes()[1] = std::byte{0xff};
   EXPECT_EQ(compare_bits(a, b, "out").status, Status::passed);
   EXPECT_EQ(compare_bits(a, tensor(Element::bf16, {1}), "out").status, Status::failed);
-  EXPECT_EQ(compare_bits(tensor(Element::f32, {1}), tensor(Element::bf16, {1}), "out").status, Status::failed);
+  EXPECT_EQ(compare_bits(tensor(Element::f32, {1}), tensor(Element::bf16, {1}), "out").status,
+            Status::failed);
 }
 
 TEST(CompareBounded, PassesInsideFailsOutsideAndReportsTheShareUsed) {
@@ -86,7 +89,8 @@ TEST(Judgement, SurvivesItsWayThroughAPipe) {
   EXPECT_EQ(k.unjudged, j.unjudged);
   const std::string bytes = j.to_bytes();
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    Judgement::from_bytes(bytes.substr(0, size));  // a cut message must not read beyond its end (seen by ASan)
+    Judgement::from_bytes(
+        bytes.substr(0, size));  // a cut message must not read beyond its end (seen by ASan)
 }
 
 }  // namespace

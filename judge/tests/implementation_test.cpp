@@ -20,13 +20,15 @@ TEST(Implementation, BuiltInsOpenByNameAndAlias) {
     auto opened = Implementation::open(name);
     ASSERT_TRUE(std::holds_alternative<std::shared_ptr<const Implementation>>(opened)) << name;
   }
-  auto opened = std::get<std::shared_ptr<const Implementation>>(Implementation::open("simt?seams=act&schedule=3"));
+  auto opened =
+      std::get<std::shared_ptr<const Implementation>>(Implementation::open("simt?seams=act&schedule=3"));
   EXPECT_EQ(opened->name(), "simt:ordered");
   EXPECT_EQ(opened->options(), "seams=act&schedule=3");
 }
 
 TEST(Implementation, MissingAndWrongFilesAreOneLine) {
-  for (const std::string text : {"nothing", "./nothing.so", "/dev/null", SINKTRAP_SOURCE_DIR "/CMakeLists.txt"}) {
+  for (const std::string text :
+       {"nothing", "./nothing.so", "/dev/null", SINKTRAP_SOURCE_DIR "/CMakeLists.txt"}) {
     const std::string error = error_of(text);
     EXPECT_FALSE(error.empty());
     EXPECT_EQ(error.find('\n'), std::string::npos) << error;
@@ -51,7 +53,10 @@ TEST(Implementation, TablesAreCheckedFieldByField) {
   EXPECT_NE(fault_after([](auto& t) { t.name = nullptr; }), "");
   EXPECT_NE(fault_after([](auto& t) { t.name = ""; }), "");
   EXPECT_NE(fault_after([](auto& t) { t.name = "two words"; }), "");
-  EXPECT_NE(fault_after([](auto& t) { t.name = "0123456789012345678901234567890123456789012345678901234567890123456789"; }), "");
+  EXPECT_NE(fault_after([](auto& t) {
+              t.name = "0123456789012345678901234567890123456789012345678901234567890123456789";
+            }),
+            "");
   EXPECT_NE(fault_after([](auto& t) { t.forward = nullptr; }).find("forward is null"), std::string::npos);
   EXPECT_NE(fault_after([](auto& t) { t.unload = nullptr; }).find("unload is null"), std::string::npos);
   EXPECT_EQ(fault_after([](auto& t) {
@@ -59,10 +64,14 @@ TEST(Implementation, TablesAreCheckedFieldByField) {
               t.capabilities &= ~SINKTRAP_CAN_UPDATE;
             }),
             "");
-  EXPECT_NE(fault_after([](auto& t) { t.memory.allocate = [](std::uint64_t) -> void* { return nullptr; }; }), "");
+  EXPECT_NE(fault_after([](auto& t) { t.memory.allocate = [](std::uint64_t) -> void* { return nullptr; }; }),
+            "");
   EXPECT_NE(fault_after([](auto& t) { t.device.device_type = kDLCUDA; }), "");
   EXPECT_NE(fault_after([](auto& t) { t.declaration.seams = 1u << 31; }), "");
-  EXPECT_NE(fault_after([](auto& t) { t.capabilities &= ~(SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32); }), "");
+  EXPECT_NE(fault_after([](auto& t) {
+              t.capabilities &= ~(SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32);
+            }),
+            "");
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace sinktrap {
 namespace {
 
 std::string scratch(const char* name) {
-  const auto folder = std::filesystem::temp_directory_path() / (std::string("sinktrap-") + name + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / (std::string("sinktrap-") + name + std::to_string(getpid()));
   std::filesystem::remove_all(folder);
   return folder.string();
 }
@@ -41,8 +42,11 @@ TEST(Workers, EveryCaseIsAnsweredAndOnlyTheBadOnesAreLost) {
   const std::vector<std::string> lines = {"a", "segfault", "b", "hang", "c", "exit", "d", "e"};
   std::size_t next = 0;
   std::map<std::string, Judgement> results;
-  workers.run([&]() -> std::optional<Task> { return next < lines.size() ? std::optional<Task>({0, 0, lines[next++]}) : std::nullopt; },
-              [&](const Task& t, const Judgement& j) { results[t.line] = j; });
+  workers.run(
+      [&]() -> std::optional<Task> {
+        return next < lines.size() ? std::optional<Task>({0, 0, lines[next++]}) : std::nullopt;
+      },
+      [&](const Task& t, const Judgement& j) { results[t.line] = j; });
   ASSERT_EQ(results.size(), lines.size());
   for (const char* fine : {"a", "b", "c", "d", "e"}) EXPECT_EQ(results[fine].status, Status::passed) << fine;
   EXPECT_EQ(results["segfault"].status, Status::crashed);
@@ -68,7 +72,13 @@ TEST(Workers, TheLineIsOnDiskWhileTheCaseRuns) {
 }
 
 TEST(Workers, ALargeAnswerAndALargeQuestionArriveWhole) {
-  Workers workers([](const Task& t) { Judgement j; j.details.assign(100, t.line); return j; }, {1, 20, ""});
+  Workers workers(
+      [](const Task& t) {
+        Judgement j;
+        j.details.assign(100, t.line);
+        return j;
+      },
+      {1, 20, ""});
   const std::string line(200000, 'x');
   const Judgement j = workers.run_one({0, 0, line});
   ASSERT_EQ(j.details.size(), 100u);

@@ -101,15 +101,6 @@ int32_t plain_expand(const DLTensor* shared, int32_t buffer, const DLTensor* per
   return plain_answer(v, SINKTRAP_OK);
 }
 
-/* The first expert whose copy differs from expert 0's. */
-static int32_t plain_differs(sinktrap_verdict* v, int32_t buffer, int64_t expert) {
-  plain_answer(v, SINKTRAP_NOT_COLLAPSIBLE);
-  v->buffer = buffer;
-  v->axis = 1;
-  v->found = expert;
-  return v->code;
-}
-
 int32_t plain_collapse(const DLTensor* per_expert, int32_t buffer, const DLTensor* shared,
                        sinktrap_verdict* v) {
   size_t factor;
@@ -122,7 +113,7 @@ int32_t plain_collapse(const DLTensor* per_expert, int32_t buffer, const DLTenso
     for (e = 1; e < n; ++e) {
       const char* first = plain_data(per_expert) + (size_t)(s * n) * factor;
       if (memcmp(first, first + (size_t)e * factor, factor) != 0)
-        return plain_differs(v, buffer, e);
+        return plain_verdict(v, SINKTRAP_NOT_COLLAPSIBLE, buffer, 1, e, 0);
     }
   for (s = 0; s < shared->shape[0]; ++s)
     memcpy(plain_data(shared) + (size_t)s * factor, plain_data(per_expert) + (size_t)(s * n) * factor,

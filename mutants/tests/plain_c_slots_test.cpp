@@ -175,6 +175,7 @@ TEST(PlainC, collapse_undoes_expand_and_refuses_one_bit_of_difference) {
   EXPECT_EQ(per_expert.values(), (std::vector<double>{1, 2, 1, 2, 1, 2, 3, 4, 3, 4, 3, 4}));
   per_expert.bytes()[per_expert.bytes().size() - 1] ^= std::byte{0x80};  // -4 in the last copy
   EXPECT_EQ(table->collapse(&per_expert_view, buffer, &back_view, &v), SINKTRAP_NOT_COLLAPSIBLE);
+  EXPECT_EQ(v, verdict_of(SINKTRAP_NOT_COLLAPSIBLE, buffer, 1, 2, 0));  // expert 2 differs
   EXPECT_EQ(back.at(0), 8);
   per_expert.bytes()[per_expert.bytes().size() - 1] ^= std::byte{0x80};
   ASSERT_EQ(table->collapse(&per_expert_view, buffer, &back_view, &v), SINKTRAP_OK);

@@ -39,15 +39,16 @@ TEST_P(Laws, HoldOnGeneratedCases) {
     const Judgement j = judge_case(law, c, implementation);
     if (j.status == Status::passed) ++could_see;
     if (!is_bad(j.status)) {
-      ASSERT_TRUE(j.status == Status::passed || j.status == Status::vacuous) << print_case(c) << "\n" << j.reason;
+      ASSERT_TRUE(j.status == Status::passed || j.status == Status::vacuous) << print_case(c) << "\n"
+                                                                             << j.reason;
       continue;
     }
     const Case smallest = shrink_case(
         c, [&](const Case& x) { return is_bad(judge_case(law, x, implementation).status); }, 300);
     const Judgement reason = judge_case(law, smallest, implementation);
     FAIL() << law.sentence << "\n  case   " << print_case(smallest) << "\n  reason " << reason.reason
-           << "\n  repeat ./sinktrap check --impl " << implementation.argument() << " --law " << law.id << " '"
-           << print_case(smallest) << "'";
+           << "\n  repeat ./sinktrap check --impl " << implementation.argument() << " --law " << law.id
+           << " '" << print_case(smallest) << "'";
   }
   // A law whose cases can see nothing proves nothing.
   EXPECT_GE(could_see, kCases / 2) << law.sentence;
@@ -60,9 +61,11 @@ std::vector<Run> runs() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(BuiltIn, Laws, testing::ValuesIn(runs()), [](const testing::TestParamInfo<Run>& info) {
-  return word(info.param.implementation) + "__" + word(std::string(info.param.law->id));
-});
+INSTANTIATE_TEST_SUITE_P(BuiltIn, Laws, testing::ValuesIn(runs()),
+                         [](const testing::TestParamInfo<Run>& info) {
+                           return word(info.param.implementation) + "__" +
+                                  word(std::string(info.param.law->id));
+                         });
 
 TEST(Registry, NamesAreUniqueSentencesAndShortWords) {
   std::set<std::string_view> ids, sentences;
@@ -82,9 +85,11 @@ TEST(Generators, MakeCasesOfTheirLawThatParseBack) {
       const Case c = generate_case(law.generator, seed, static_cast<int>(seed));
       EXPECT_TRUE(law.applies(c)) << law.id << ": " << print_case(c);
       const auto parsed = parse_case(print_case(c));
-      ASSERT_TRUE(std::holds_alternative<Case>(parsed)) << print_case(c) << "\n" << std::get<CaseError>(parsed).what;
+      ASSERT_TRUE(std::holds_alternative<Case>(parsed)) << print_case(c) << "\n"
+                                                        << std::get<CaseError>(parsed).what;
       EXPECT_EQ(std::get<Case>(parsed), c) << print_case(c);
-      EXPECT_EQ(generate_case(law.generator, seed, static_cast<int>(seed)), c) << "the same seed gives another case";
+      EXPECT_EQ(generate_case(law.generator, seed, static_cast<int>(seed)), c)
+          << "the same seed gives another case";
     }
 }
 
@@ -111,7 +116,8 @@ TEST(Shrinking, EverySmallerCaseParsesAndDiffers) {
       for (const Case& s : smaller_cases(c)) {
         EXPECT_NE(s, c);
         const auto parsed = parse_case(print_case(s));
-        ASSERT_TRUE(std::holds_alternative<Case>(parsed)) << print_case(s) << "\n" << std::get<CaseError>(parsed).what;
+        ASSERT_TRUE(std::holds_alternative<Case>(parsed)) << print_case(s) << "\n"
+                                                          << std::get<CaseError>(parsed).what;
         EXPECT_EQ(std::get<Case>(parsed), s) << print_case(s);
       }
     }
