@@ -1,4 +1,5 @@
-// What a session sees of an implementation that misbehaves: each table below is the reference with one function changed.
+// What a session sees of an implementation that misbehaves: each table below is the reference with one
+// function changed.
 #include "judge/session.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +68,9 @@ TEST(Session, ACodeThatIsNotItsVerdictsFails) {
     return SINKTRAP_DTYPE;
   };
   expect_failed(t, "its verdict says ok");
-  t.bind = [](sinktrap_instance*, const DLTensor*, sinktrap_verdict* v) -> std::int32_t { return v->code = 999; };
+  t.bind = [](sinktrap_instance*, const DLTensor*, sinktrap_verdict* v) -> std::int32_t {
+    return v->code = 999;
+  };
   expect_failed(t, "no code of the contract");
 }
 
@@ -109,7 +112,8 @@ TEST(Session, ARefusedForwardMustNotHaveWritten) {
 
 TEST(Session, ADerivedOperandOfAnotherShapeIsNotRead) {
   Table t = honest();
-  t.derived = [](sinktrap_instance* i, const char* name, DLTensor* view, sinktrap_verdict* v) -> std::int32_t {
+  t.derived = [](sinktrap_instance* i, const char* name, DLTensor* view,
+                 sinktrap_verdict* v) -> std::int32_t {
     const auto code = honest().derived(i, name, view, v);
     static std::int64_t shape[3] = {2, 1 << 30, 1 << 30};
     view->shape = shape;

@@ -1,4 +1,5 @@
-// Every layout of a small scope, judged by the validation kernel and by the reference: all fields, both profiles.
+// Every layout of a small scope, judged by the validation kernel and by the reference: all fields, both
+// profiles.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,11 +10,11 @@
 namespace sinktrap {
 namespace {
 
-// Values of each axis: slots and hidden size {1,2}, experts {0..3} on all four buffers, ranks {1,2} with 2R in {2,3,4},
-// 2F in {2,3,4}, F in {1,2}.
+// Values of each axis: slots and hidden size {1,2}, experts {0..3} on all four buffers, ranks {1,2} with 2R
+// in {2,3,4}, 2F in {2,3,4}, F in {1,2}.
 struct Scope {
-  const std::vector<std::int64_t> slots = {1, 2}, hidden = {1, 2}, experts = {0, 1, 2, 3}, ranks = {1, 2}, twice = {2, 3, 4},
-                                  features = {1, 2};
+  const std::vector<std::int64_t> slots = {1, 2}, hidden = {1, 2}, experts = {0, 1, 2, 3}, ranks = {1, 2},
+                                  twice = {2, 3, 4}, features = {1, 2};
   // 2 slots of down B (the other three have 1), H of two buffers, 4 expert axes, 2R, three ranks, 2F, F.
   static constexpr std::int64_t tuples = 2 * (2 * 2) * (4 * 4 * 4 * 4) * 3 * (2 * 2 * 2) * 3 * 2;
 };
