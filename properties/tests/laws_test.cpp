@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ostream>
 #include <set>
 
 #include "properties/generators.hpp"
@@ -17,6 +18,8 @@ struct Run {
   const Law* law;
   std::string implementation;
 };
+
+void PrintTo(const Run& run, std::ostream* out) { *out << run.implementation << " " << run.law->id; }
 
 std::string word(std::string text) {
   for (char& c : text)
