@@ -37,11 +37,11 @@ std::variant<std::vector<CorpusEntry>, std::string> read_case_file(const std::st
 
 const std::vector<Suite>& suites() {
   static const std::vector<Suite> all = {
-      {"smoke", "small cases of every kind, a minute", {"smoke.cases"}, 2400, 40},
+      {"smoke", "small cases of every kind, a minute", {"smoke.cases"}, 5000, 40},
       {"conformance",
        "tile edges, real shapes, all kinds; the gate for a kernel change",
        {"smoke.cases", "conformance.cases", "real.cases"},
-       8000,
+       12000,
        100},
   };
   return all;

@@ -46,7 +46,7 @@ TEST(Run, AnHonestPluginConforms) {
 }
 
 TEST(Run, APlantedFaultInLoadShrinksToACaseThatAPersonCanCompute) {
-  const Json report = run_json("--impl '" + plain_c("up_half_at_r") + "'", 1);
+  const Json report = run_json("--cases 2000 --impl '" + plain_c("up_half_at_r") + "'", 1);
   const auto laws = failing_laws(report);
   ASSERT_FALSE(laws.empty());
   bool found = false;
@@ -75,7 +75,7 @@ TEST(Run, APlantedFaultInLoadShrinksToACaseThatAPersonCanCompute) {
 class Faults : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Faults, AreFound) {
-  const Json report = run_json("--impl '" + plain_c(GetParam()) + "'", 1);
+  const Json report = run_json("--cases 2000 --impl '" + plain_c(GetParam()) + "'", 1);
   EXPECT_FALSE(failing_laws(report).empty());
 }
 
