@@ -18,8 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A law that keeps crashing or hanging is left after this many cases: each hang costs a whole time limit.
+// A law that keeps crashing is left after this many cases. Each hang costs a whole time limit, so after this
+// many hangs in all a law is left at its first one: an implementation that always hangs is through after
+// (kHangs + laws) limits.
 constexpr int kFatalCasesPerLaw = 3;
+constexpr int kHangs = 3;
+constexpr std::string_view kGivenUp = "skipped: cases of this law crashed or hung before";
 // Judgements spent on shrinking one failure, and time.
 constexpr int kShrinkBudget = 600;
 constexpr double kShrinkSeconds = 20;
@@ -72,6 +76,7 @@ class Runner {
     ImplementationResult& mine = result_.implementations[index];
     plan(static_cast<std::uint32_t>(index));
     fatal_.assign(result_.laws.size(), 0);
+    hangs_ = 0;
     const std::int64_t total = planned_;
     std::int64_t finished = 0;
     workers_.run([&] { return next(static_cast<std::uint32_t>(index), mine); },
@@ -136,7 +141,7 @@ class Runner {
     if (fatal_[law] < kFatalCasesPerLaw) return false;
     LawResult& r = mine.laws[law];
     ++r.counts[static_cast<std::size_t>(Status::skipped)];
-    ++r.notes[fmt::format("skipped: {} cases of this law crashed or hung before", kFatalCasesPerLaw)];
+    ++r.notes[std::string(kGivenUp)];
     return true;
   }
 
@@ -151,8 +156,7 @@ class Runner {
     r.counts[static_cast<std::size_t>(Status::skipped)] += count;
     r.notes[missing ? fmt::format("skipped: {} has no capability {}", mine.implementation->name(),
                                   capability_names(missing))
-                    : fmt::format("skipped: {} cases of this law crashed or hung before",
-                                  kFatalCasesPerLaw)] += count;
+                    : std::string(kGivenUp)] += count;
     return true;
   }
 
@@ -162,7 +166,8 @@ class Runner {
     r.elements += j.elements;
     r.unjudged += j.unjudged;
     r.bound_use = std::max(r.bound_use, j.bound_use);
-    if (j.status == Status::crashed || j.status == Status::timed_out) ++fatal_[task.law];
+    if (j.status == Status::crashed) ++fatal_[task.law];
+    if (j.status == Status::timed_out) fatal_[task.law] += ++hangs_ > kHangs ? kFatalCasesPerLaw : 1;
     if (is_bad(j.status)) {
       r.failures.push_back({task.line, j, "", {}});
       save(mine, task, j);
@@ -216,7 +221,8 @@ class Runner {
   Clock::time_point start_ = Clock::now();
   std::deque<Task> queue_;
   std::vector<std::int64_t> left_, made_;
-  std::vector<int> fatal_;
+  std::vector<int> fatal_;  // crashes and hangs of each law
+  int hangs_ = 0;
   std::size_t turn_ = 0;
   std::int64_t planned_ = 0;
 };
