@@ -1,10 +1,10 @@
-// What the executor costs: a thread, a barrier, a shuffle, an atomic, a launch; what the second core gains; and whole
-// judged cases a second.
+// What the executor costs: a thread, a barrier, a shuffle, an atomic, a launch; what the second core gains;
+// and whole judged cases a second.
 //
-// Each time stands beside the time of a plain C++ loop that does the same work, measured in turns within the same
-// iteration ("times_loop"), so that a busy machine slows both. Times are processor time of the calling thread, except
-// in many_blocks, which asks what several processors gain; ns_each and times_loop come from the fastest iteration of
-// each, since other programs only ever slow it.
+// Each time stands beside the time of a plain C++ loop that does the same work, measured in turns within the
+// same iteration ("times_loop"), so that a busy machine slows both. Times are processor time of the calling
+// thread, except in many_blocks, which asks what several processors gain; ns_each and times_loop come from
+// the fastest iteration of each, since other programs only ever slow it.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -111,7 +111,8 @@ void atomic_cost(benchmark::State& state) {
 }
 // times_loop below 1: how much the other core gains over one thread that does all of the work.
 void many_blocks(benchmark::State& state) {
-  against_loop(state, {256, 64}, work, 1, [](float* v) { *v = chain(*v); }, CLOCK_MONOTONIC);
+  against_loop(
+      state, {256, 64}, work, 1, [](float* v) { *v = chain(*v); }, CLOCK_MONOTONIC);
 }
 // One thread, no work: what a launch costs by itself.
 void launch_cost(benchmark::State& state) {

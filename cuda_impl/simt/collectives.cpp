@@ -18,7 +18,6 @@ inline bool alike(const Thread& a, const Thread& b) {
   return a.mask == b.mask && a.operation == b.operation && same_site(a.site, b.site);
 }
 
-std::string text_of(const Site& site) { return std::string(site.file) + ":" + std::to_string(site.line); }
 std::string text_of(const uint3& v) {
   return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
 }
@@ -41,6 +40,13 @@ const char* name_of(detail::WarpOperation operation) {
 constexpr int kDescribedGroups = 8;
 
 }  // namespace
+
+std::string text_of(const Site& site) {
+  // Build systems name sources by a path from the build folder.
+  const char* file = site.file;
+  while (std::strncmp(file, "../", 3) == 0) file += 3;
+  return std::string(file) + ":" + std::to_string(site.line);
+}
 
 std::string Executor::describe(const Block& b) const {
   std::string text;
@@ -94,12 +100,15 @@ void Executor::fail(const std::string& what) {
 }
 
 void* Executor::shared_variable(const void* key, std::size_t bytes, std::size_t alignment) {
+  leave();
   void* p = current_->block->shared.variable(key, bytes, alignment);
   if (p == nullptr) fail("out of shared memory");
+  if (observer_) enter(*current_);
   return p;
 }
 
 inline void Executor::barrier(Site site) {
+  leave();
   if (abandoning_) throw Abandon{};
   Thread& t = *current_;
   Block& b = *t.block;
@@ -129,6 +138,7 @@ void Executor::release_barrier(Block& b, Thread& last) {
 
 inline std::uint64_t Executor::collective(detail::WarpOperation operation, std::uint32_t mask,
                                           std::uint64_t value, unsigned source, Site site) {
+  leave();
   if (abandoning_) throw Abandon{};
   Thread& self = *current_;
   Block& b = *self.block;
@@ -229,26 +239,35 @@ void Executor::go_on(Thread& last) {
 
 void Executor::fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (observer_) observer_->fence();
+  if (!observer_) return;
+  leave();
+  observer_->fence();
+  enter(*current_);
 }
 
 void Executor::touch(detail::Access kind, const void* address, std::size_t bytes, Site site) {
   check_address(address, bytes, kind != detail::Access::read);
-  if (observer_) observer_->access(kind, address, bytes, site);
+  if (!observer_) return;
+  leave();
+  observer_->access(kind, address, bytes, site);
+  enter(*current_);
 }
 
 void Executor::atomic_point(const void* address, std::size_t bytes, Site site) {
+  leave();
   if (abandoning_) throw Abandon{};
   // Under the ascending schedule a thread keeps running, unless it looks like a spin wait.
-  constexpr std::uint64_t kSpin = 1024;
   if (++idle_atomics_ > kIdleAtomics) fail("livelock: atomics without progress" + describe(*current_->block));
   const bool yield = schedule != 0 ? random(4) == 0 : idle_atomics_ % kSpin == 0;
   if (yield) {
     make_ready(*current_);
     wait();
   }
-  // After the switch: the atomic follows at once.
-  if (observer_) observer_->access(detail::Access::atomic, address, bytes, site);
+  if (!observer_) return;
+  leave();
+  observer_->access(detail::Access::atomic, address, bytes,
+                    site);  // after the switch: the atomic follows at once
+  enter(*current_);
 }
 
 void Executor::finish(Thread& t) {

@@ -132,7 +132,7 @@ void Executor::prepare(Grid& grid) {
     }
     block.shape = c.block;
   }
-  if (observer_) observer_->begin(c, static_cast<unsigned>(wanted));
+  if (observer_) observer_->begin(c, static_cast<unsigned>(wanted), schedule);
 }
 
 bool Executor::start_block() {
@@ -208,6 +208,7 @@ void Executor::run_thread(Thread& t, Fiber& fiber) {
   } catch (...) {
     note_fault("exception left the kernel");
   }
+  leave();
   t.fiber = nullptr;
   Block& b = *t.block;
   if (b.at_barrier == 0 && b.at_warp == 0 &&
@@ -260,10 +261,15 @@ Fiber& Executor::idle_fiber() {
   return *fiber;
 }
 
-void Executor::interrupt() {
+void Executor::volatile_read() {
+  if (++volatile_reads_ % kSpin == 0) interrupt(true);
+}
+
+void Executor::interrupt(bool in_any_schedule) {
   // The callbacks of the compiler must not throw: a thread that is interrupted when the launch fails runs on,
   // to its next barrier or its end.
-  if (abandoning_ || !fault_.empty() || schedule == 0) return;
+  if (abandoning_ || !fault_.empty() || (schedule == 0 && !in_any_schedule)) return;
+  leave();
   make_ready(*current_);
   go_away();
 }

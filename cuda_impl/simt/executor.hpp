@@ -29,12 +29,16 @@ inline constexpr unsigned kResidentBlocks = 4;              // blocks that inter
 inline constexpr std::uint64_t kIdleAtomics =
     10'000'000;  // atomics without progress that count as a livelock
 
+inline constexpr std::uint64_t kSpin = 1024;  // atomics in a row that look like a spin wait
+
 // The text that error() gives, for this OS thread.
 void set_error(std::string text);
 // The first damaged guard of the device allocations, as text; empty when all are whole. Reported damage is
 // repaired.
 std::string damaged_device_memory();
 
+// "cuda_impl/forward.cu:31"
+std::string text_of(const Site& site);
 // Where an address lies, for reports: "device allocation 3 of 40 bytes, byte 8"; empty when in none.
 std::string device_place(const void* address);
 
@@ -121,7 +125,9 @@ class Executor {
   void fence();
   void touch(detail::Access kind, const void* address, std::size_t bytes, Site site);
   // Called between memory accesses where the race runtime is linked: another thread may run here.
-  void interrupt();
+  void interrupt(bool in_any_schedule = false);
+  // Now and then another thread runs: who reads a volatile variable may be waiting for it.
+  void volatile_read();
   unsigned lane() const { return current_->lane(); }
   std::string who_runs() const;  // "block (0,0,0) thread (1,0,0)"; empty outside of kernels
   const Config& config() const { return *config_; }
@@ -144,6 +150,9 @@ class Executor {
   void run_thread(Thread& thread, Fiber& fiber);
   void finish(Thread& thread);
   void enter(Thread& thread);
+  void leave() {
+    if (observer_) observer_->leave();
+  }
   inline void wait();     // the current thread cannot go on: something else runs
   inline void go_away();  // the same, without the exception that ends a thread of a failed launch
   void make_ready(Thread& thread);
@@ -167,7 +176,7 @@ class Executor {
   std::unique_ptr<Observer> observer_;
   std::string fault_;
   bool abandoning_ = false;
-  std::uint64_t random_state_ = 0, idle_atomics_ = 0;
+  std::uint64_t random_state_ = 0, idle_atomics_ = 0, volatile_reads_ = 0;
   std::uint64_t total_blocks_ = 0, block_step_ = 1, block_offset_ = 0;
   unsigned block_threads_ = 0;
   Helpers* look_helpers_ = nullptr;  // who may be asked in; null: nobody

@@ -1,5 +1,5 @@
-// One launch as the OS threads see it that work on it: which blocks are still to be taken. Helpers are asked in
-// only when a launch has run for a while (kAlone), so that a small one costs nothing more.
+// One launch as the OS threads see it that work on it: which blocks are still to be taken. Helpers are asked
+// in only when a launch has run for a while (kAlone), so that a small one costs nothing more.
 #pragma once
 #include <atomic>
 #include <chrono>

@@ -65,7 +65,7 @@ namespace detail {
 enum class WarpOperation : std::uint8_t { sync, shuffle, shuffle_xor, ballot };
 // async_write: a copy has been issued and may land at any time; async_landing: it is now known to have
 // landed.
-enum class Access : std::uint8_t { read, write, atomic, async_write, async_landing };
+enum class Access : std::uint8_t { read, write, atomic_read, atomic, async_write, async_landing };
 
 bool run(const Config& config, void (*call)(void*), void* closure);
 void* shared_variable(const void* key, std::size_t bytes, std::size_t alignment);

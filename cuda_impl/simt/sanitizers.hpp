@@ -1,8 +1,9 @@
 // The executor's side of AddressSanitizer and UndefinedBehaviorSanitizer: memory outside of allocations is
-// poisoned, and a report names the block and the thread that it interrupts. In a build without them each function
-// does nothing: the sanitizers' functions are weak symbols, so that one object serves all builds.
+// poisoned, and a report names the block and the thread that it interrupts. In a build without them each
+// function does nothing: the sanitizers' functions are weak symbols, so that one object serves all builds.
 //
-// The executor itself is compiled without instrumentation; accesses that it makes for a kernel are checked here.
+// The executor itself is compiled without instrumentation; accesses that it makes for a kernel are checked
+// here.
 #pragma once
 #include <cstddef>
 
