@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cuda_impl/simt/executor.hpp"
+#include "cuda_impl/simt/ptx_on_cpu.hpp"
 
 namespace sinktrap::simt {
 namespace {
@@ -26,6 +27,10 @@ const char* name_of(detail::WarpOperation operation) {
       return "__shfl_xor_sync";
     case detail::WarpOperation::ballot:
       return "__ballot_sync";
+    case detail::WarpOperation::ldmatrix:
+      return "ldmatrix";
+    case detail::WarpOperation::mma:
+      return "mma.sync";
   }
   return "?";
 }
@@ -164,6 +169,12 @@ std::uint64_t Executor::collective(detail::WarpOperation operation, std::uint32_
 
 void Executor::complete_collective(Block& b, unsigned first, Thread& last) {
   const std::uint32_t mask = last.mask;
+  if (last.operation == detail::WarpOperation::ldmatrix || last.operation == detail::WarpOperation::mma) {
+    detail::WarpRecord* records[kWarp];  // of a whole warp: ptx.cpp refuses any other
+    for (unsigned lane = 0; lane < kWarp; ++lane)
+      records[lane] = reinterpret_cast<detail::WarpRecord*>(b.threads[first + lane].value);
+    records[last.lane()]->apply(records);
+  }
   std::uint64_t ballot = 0;
   for (unsigned lane = 0; lane < kWarp; ++lane)
     if (mask >> lane & 1u && b.threads[first + lane].value != 0) ballot |= std::uint64_t{1} << lane;

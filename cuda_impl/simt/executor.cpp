@@ -194,6 +194,7 @@ void Executor::make_ready(Thread& t) {
 
 void Executor::run_thread(Thread& t, Fiber& fiber) {
   t.fiber = &fiber;
+  t.copies.clear();
   enter(t);
   try {
     call_(closure_);

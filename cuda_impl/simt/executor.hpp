@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_impl/simt/async_copies.hpp"
 #include "cuda_impl/simt/fiber.hpp"
 #include "cuda_impl/simt/on_cpu.hpp"
 
@@ -62,6 +63,7 @@ struct Thread {
   std::uint32_t mask = 0;
   unsigned source = 0;
   std::uint64_t value = 0, result = 0;
+  AsyncCopies copies;
   unsigned lane() const { return linear % kWarp; }
 };
 
@@ -91,6 +93,8 @@ class Executor {
   void atomic_point();
   unsigned lane() const { return current_->lane(); }
   const Config& config() const { return *config_; }
+  AsyncCopies& copies() { return current_->copies; }
+  [[noreturn]] void fail(const std::string& what);  // ends the launch, from the running thread
   std::uint64_t schedule = 0;
 
  private:
@@ -114,7 +118,6 @@ class Executor {
   void abandon_all();
   Fiber& idle_fiber();
   unsigned random(std::size_t below);
-  [[noreturn]] void fail(const std::string& what);
   void note_fault(const std::string& what);
   std::string describe(const Block& block) const;
 
