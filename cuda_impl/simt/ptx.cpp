@@ -100,7 +100,8 @@ void whole_warp(detail::WarpOperation operation, WarpRecord& record, const char*
   Executor& executor = Executor::of_this_thread();
   const dim3& block = executor.config().block;
   if (block.x * block.y * block.z % kWarp != 0)
-    executor.fail(std::string(name) + " " + text_of(site) + ": the block's last warp has fewer than 32 lanes");
+    executor.fail(std::string(name) + " " + text_of(site) +
+                  ": the block's last warp has fewer than 32 lanes");
   executor.collective(operation, 0xffffffffu, reinterpret_cast<std::uint64_t>(&record), 0, site);
 }
 
@@ -129,7 +130,8 @@ namespace detail {
 void async_copy(void* shared, const void* global, std::uint32_t bytes, Site site) {
   Executor& executor = Executor::of_this_thread();
   if (!aligned(shared, bytes) || !aligned(global, bytes))
-    executor.fail("cp.async " + text_of(site) + ": address not aligned to " + std::to_string(bytes) + " bytes");
+    executor.fail("cp.async " + text_of(site) + ": address not aligned to " + std::to_string(bytes) +
+                  " bytes");
   executor.copies().add(shared, global, bytes);
 }
 void async_commit() { Executor::of_this_thread().copies().commit(); }

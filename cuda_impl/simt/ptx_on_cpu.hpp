@@ -1,6 +1,6 @@
-// The CPU side of ptx.hpp. What touches the kernel's memory on behalf of one thread does so here, in code that
-// is compiled with the kernel, so that sanitizers see it and name the kernel's line; the emulation itself is
-// in ptx.cpp.
+// The CPU side of ptx.hpp. What touches the kernel's memory on behalf of one thread does so here, in code
+// that is compiled with the kernel, so that sanitizers see it and name the kernel's line; the emulation
+// itself is in ptx.cpp.
 #pragma once
 #include <cstdint>
 #include <cstring>

@@ -124,7 +124,7 @@ TEST(Ptx, MmaReadsSubnormalsInfinityAndNanOfF16) {
   Device<std::uint16_t> a(256), b(128);
   Device<float> d(128);
   std::memset(a.data, 0, 512), std::memset(b.data, 0, 256), std::memset(d.data, 0, 512);
-  b.data[0] = 0x3c00;                                          // b[0][0] = 1, so column 0 of d is column 0 of a
+  b.data[0] = 0x3c00;  // b[0][0] = 1, so column 0 of d is column 0 of a
   const std::uint16_t bits[] = {0x0001, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0x7e00};
   for (std::size_t row = 0; row < 6; ++row) a.data[row * 16] = bits[row];
   ASSERT_TRUE(launch({1, 32}, multiply, a.data, b.data, d.data, 0)) << error();
