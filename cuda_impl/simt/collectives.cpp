@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cuda_impl/simt/executor.hpp"
+#include "cuda_impl/simt/ptx_on_cpu.hpp"
 #include "cuda_impl/simt/sanitizers.hpp"
 
 namespace sinktrap::simt {
@@ -32,6 +33,10 @@ const char* name_of(detail::WarpOperation operation) {
       return "__shfl_xor_sync";
     case detail::WarpOperation::ballot:
       return "__ballot_sync";
+    case detail::WarpOperation::ldmatrix:
+      return "ldmatrix";
+    case detail::WarpOperation::mma:
+      return "mma.sync";
   }
   return "?";
 }
@@ -103,7 +108,7 @@ void* Executor::shared_variable(const void* key, std::size_t bytes, std::size_t 
   leave();
   void* p = current_->block->shared.variable(key, bytes, alignment);
   if (p == nullptr) fail("out of shared memory");
-  if (observer_) enter(*current_);
+  go_back();
   return p;
 }
 
@@ -204,6 +209,12 @@ bool Executor::lanes_agree(const Block& b, const Thread& self, unsigned lanes) {
 void Executor::complete_collective(Block& b, unsigned first, Thread& last) {
   const std::uint32_t mask = last.mask;
   b.waiting[first / kWarp] &= ~mask;
+  if (last.operation == detail::WarpOperation::ldmatrix || last.operation == detail::WarpOperation::mma) {
+    detail::WarpRecord* records[kWarp];  // of a whole warp: ptx.cpp refuses any other
+    for (unsigned lane = 0; lane < kWarp; ++lane)
+      records[lane] = reinterpret_cast<detail::WarpRecord*>(b.threads[first + lane].value);
+    records[last.lane()]->apply(records);
+  }
   std::uint64_t ballot = 0;
   for (unsigned lane = 0; lane < kWarp; ++lane)
     if (mask >> lane & 1u && b.threads[first + lane].value != 0) ballot |= std::uint64_t{1} << lane;

@@ -199,6 +199,7 @@ Thread* Executor::pick_any() {
 
 void Executor::run_thread(Thread& t, Fiber& fiber) {
   t.fiber = &fiber;
+  t.copies.clear();
   enter(t);
   try {
     call_(closure_);

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_impl/simt/async_copies.hpp"
 #include "cuda_impl/simt/fiber.hpp"
 #include "cuda_impl/simt/grid.hpp"
 #include "cuda_impl/simt/observer.hpp"
@@ -82,6 +83,7 @@ struct Thread {
   std::uint32_t mask = 0;
   unsigned source = 0;
   std::uint64_t value = 0, result = 0;
+  AsyncCopies copies;
   unsigned lane() const { return linear % kWarp; }
 };
 
@@ -132,6 +134,15 @@ class Executor {
   std::string who_runs() const;  // "block (0,0,0) thread (1,0,0)"; empty outside of kernels
   const Config& config() const { return *config_; }
   Observer* observer() const { return observer_.get(); }
+  // Around work of the executor on behalf of the running thread: none of it is an access of the kernel.
+  void leave() {
+    if (observer_) observer_->leave();
+  }
+  void go_back() {
+    if (observer_) enter(*current_);
+  }
+  AsyncCopies& copies() { return current_->copies; }
+  [[noreturn]] void fail(const std::string& what);  // ends the launch, from the running thread
   std::uint64_t schedule = 0;
 
  private:
@@ -150,9 +161,6 @@ class Executor {
   void run_thread(Thread& thread, Fiber& fiber);
   void finish(Thread& thread);
   void enter(Thread& thread);
-  void leave() {
-    if (observer_) observer_->leave();
-  }
   inline void wait();     // the current thread cannot go on: something else runs
   inline void go_away();  // the same, without the exception that ends a thread of a failed launch
   void make_ready(Thread& thread);
@@ -163,7 +171,6 @@ class Executor {
   void abandon_all();
   Fiber& idle_fiber();
   unsigned random(std::size_t below);
-  [[noreturn]] void fail(const std::string& what);
   void note_fault(const std::string& what);
   std::string describe(const Block& block) const;
 

@@ -62,7 +62,7 @@ struct Site {
 };
 
 namespace detail {
-enum class WarpOperation : std::uint8_t { sync, shuffle, shuffle_xor, ballot };
+enum class WarpOperation : std::uint8_t { sync, shuffle, shuffle_xor, ballot, ldmatrix, mma };
 // async_write: a copy has been issued and may land at any time; async_landing: it is now known to have
 // landed.
 enum class Access : std::uint8_t { read, write, atomic_read, atomic, async_write, async_landing };
@@ -72,7 +72,7 @@ void* shared_variable(const void* key, std::size_t bytes, std::size_t alignment)
 void* dynamic_shared_memory();
 void block_barrier(Site site);
 // Waits for the lanes of the mask. shuffle, shuffle_xor: the value given by lane `source`; ballot: the lanes
-// of the mask whose value is not 0.
+// of the mask whose value is not 0; ldmatrix, mma: the value is the address of a WarpRecord (ptx_on_cpu.hpp).
 std::uint64_t warp_collective(WarpOperation operation, std::uint32_t mask, std::uint64_t value,
                               unsigned source, Site site);
 unsigned lane();

@@ -38,7 +38,7 @@ std::vector<std::string> addr2line(const std::string& module, std::uintptr_t off
 
 // Its functions are inlined into kernels; their callers are what a reader wants to see.
 bool is_header_of_executor(const std::string& place) {
-  return place.find("cuda_impl/simt/on_cpu.hpp") != std::string::npos;
+  return place.find("cuda_impl/simt/") != std::string::npos && place.find("on_cpu.hpp") != std::string::npos;
 }
 
 std::string look_up(std::uintptr_t address) {

@@ -19,6 +19,7 @@ struct Defect {
 std::vector<Defect> barrier_defects();
 std::vector<Defect> race_defects();
 std::vector<Defect> fence_defects();
+std::vector<Defect> copy_defects();
 // Out of bounds and misaligned: these end the process, and need kernels that are compiled with
 // AddressSanitizer.
 std::vector<Defect> address_defects();

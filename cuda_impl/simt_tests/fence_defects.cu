@@ -21,7 +21,8 @@ __global__ void last_block(Missing missing, int* parts, int* ticket, int* out) {
   }
   int sum = 0;
   // Looks at the flag too early; what comes behind is in order.
-  if (missing == Missing::second_barrier) sum = last;  // defect: last_block_second_barrier
+  if (missing == Missing::second_barrier)
+    parts[blockIdx.x * kThreads + t] = last;  // defect: last_block_second_barrier
   __syncthreads();
   if (!last) return;
   sum = 0;

@@ -2,25 +2,14 @@
 // twin is clean under every schedule.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
-#include "cuda_impl/simt_tests/defects.hpp"
+#include "cuda_impl/simt_tests/defect_line.hpp"
 
 namespace sinktrap::simt {
 namespace {
 
 constexpr std::uint64_t kSchedules = 100;
-
-int line_of(const Defect& defect) {
-  std::ifstream source(std::string(SINKTRAP_SOURCE_DIR) + "/cuda_impl/simt_tests/" + defect.file);
-  const std::string marker = std::string("// defect: ") + defect.name;
-  std::string line;
-  for (int number = 1; std::getline(source, line); ++number)
-    if (line.size() >= marker.size() && line.compare(line.size() - marker.size(), marker.size(), marker) == 0)
-      return number;
-  return 0;
-}
 
 class Planted : public testing::TestWithParam<Defect> {
  protected:
@@ -29,9 +18,8 @@ class Planted : public testing::TestWithParam<Defect> {
 
 TEST_P(Planted, IsReportedWithFileAndLine) {
   const Defect& defect = GetParam();
-  const int line = line_of(defect);
-  ASSERT_GT(line, 0) << "no marker in " << defect.file;
-  const std::string place = std::string("cuda_impl/simt_tests/") + defect.file + ":" + std::to_string(line);
+  const std::string place = place_of(defect);
+  ASSERT_FALSE(place.empty()) << "no marker in " << defect.file;
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     schedule(seed);
     ASSERT_FALSE(defect.run(true)) << "schedule " << seed;
@@ -54,7 +42,7 @@ TEST_P(Planted, TwinIsCleanUnderEverySchedule) {
 
 std::vector<Defect> all_defects() {
   std::vector<Defect> all;
-  for (const auto& group : {barrier_defects(), race_defects(), fence_defects()})
+  for (const auto& group : {barrier_defects(), race_defects(), fence_defects(), copy_defects()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }
