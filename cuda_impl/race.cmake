@@ -12,3 +12,18 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 else()
   list(APPEND SINKTRAP_RACE_OPTIONS "SHELL:-mllvm -tsan-distinguish-volatile=1")
 endif()
+
+add_library(sinktrap_race_kernels OBJECT ${SINKTRAP_KERNEL_SOURCES} ${SINKTRAP_HOST_SOURCES})
+target_link_libraries(sinktrap_race_kernels PRIVATE sinktrap_flags sinktrap_contract)
+target_compile_options(sinktrap_race_kernels PRIVATE ${SINKTRAP_RACE_OPTIONS} -fvisibility=hidden)
+
+# One plug-in for each kernel: ./sinktrap run --impl .../libsinktrap_race_ordered.so
+set(SINKTRAP_RACE_PLUGINS ordered tiled mma decode)
+foreach(kernel IN LISTS SINKTRAP_RACE_PLUGINS)
+  add_library(sinktrap_race_${kernel} MODULE race_plugin.cpp $<TARGET_OBJECTS:sinktrap_race_kernels>)
+  target_link_libraries(sinktrap_race_${kernel} PRIVATE sinktrap_contract sinktrap_race)
+  target_compile_definitions(sinktrap_race_${kernel} PRIVATE SINKTRAP_RACE_KERNEL=${kernel}
+                                                             SINKTRAP_RACE_NAME="${kernel}")
+  # Nothing but the entry point is visible: the program has functions of the same names.
+  target_link_options(sinktrap_race_${kernel} PRIVATE -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,defs)
+endforeach()
