@@ -1,12 +1,13 @@
 // The tile product behind the tiled and mma passes. A block computes kTokens x kRows sums over K:
 //
-//   C[t, r] = sum over base.K of base.a[t] * base.b[r]  +  sum over lora.K of lora.a[t] * lora.b[slot of t][r]
+//   C[t, r] = sum over base.K of base.a[t] * base.b[r]  +  sum over lora.K of lora.a[t] * lora.b[slot of
+//   t][r]
 //
 // as one loop over steps of kStep columns: first those of the base operands, then, for each slot that a token
-// of the tile has, those of its LoRA operands. So the LoRA term extends K and needs no buffer. Both operands of
-// a step go through shared memory, kStages deep, with cp.async; what lies outside a row, a matrix or a slot is
-// zero there. Steps of a slot change only the rows of its tokens: 0 * infinity of a neighbour must not become
-// a NaN.
+// of the tile has, those of its LoRA operands. So the LoRA term extends K and needs no buffer. Both operands
+// of a step go through shared memory, kStages deep, with cp.async; what lies outside a row, a matrix or a
+// slot is zero there. Steps of a slot change only the rows of its tokens: 0 * infinity of a neighbour must
+// not become a NaN.
 #pragma once
 #include "cuda_impl/pieces.cuh"
 
@@ -15,15 +16,15 @@ namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 // Two operands with K in common. Strides count elements. Rows of `a` are tokens, rows of `b` are outputs.
 struct Part {
   const void *a, *b;
-  std::int64_t K, segments;         // K of each segment; segments 0: no such part
-  std::int64_t a_row, a_segment;    // strides
+  std::int64_t K, segments;       // K of each segment; segments 0: no such part
+  std::int64_t a_row, a_segment;  // strides
   std::int64_t b_row, b_half, b_segment, b_slot;
-  std::int64_t a_block, b_block;    // of blocks of rows (an expert or an outer factor)
-  std::int32_t a_width, b_width;    // access_width
+  std::int64_t a_block, b_block;  // of blocks of rows (an expert or an outer factor)
+  std::int32_t a_width, b_width;  // access_width
 };
 
-// A launch. Output rows come in `blocks` of `rows`; with two halves a tile has gate rows and the up rows of the
-// same features, and segment s of the LoRA part belongs to half s.
+// A launch. Output rows come in `blocks` of `rows`; with two halves a tile has gate rows and the up rows of
+// the same features, and segment s of the LoRA part belongs to half s.
 struct Product {
   Part base, lora;
   std::int64_t rows, blocks;
@@ -59,7 +60,8 @@ __device__ inline void find_slots(const ForwardView& f, std::int64_t first_token
   __syncthreads();
   if (i < kTokens) {
     bool first = slots.of_token[i] >= 0;
-    for (int earlier = 0; earlier < i; ++earlier) first = first && slots.of_token[earlier] != slots.of_token[i];
+    for (int earlier = 0; earlier < i; ++earlier)
+      first = first && slots.of_token[earlier] != slots.of_token[i];
     slots.first[i] = first;
   }
   __syncthreads();
@@ -99,8 +101,8 @@ class TileLoop {
       const std::int64_t there = kHalves ? rows : rows - half * kHalfRows;
       return static_cast<int>(there < 0 ? 0 : there < kHalfRows ? there : kHalfRows);
     };
-    const Extent extent = {static_cast<int>(tokens < Tile::kTokens ? tokens : Tile::kTokens),
-                           {in_half(0), in_half(1)}};
+    Extent extent = {
+        static_cast<int>(tokens < Tile::kTokens ? tokens : Tile::kTokens), {in_half(0), in_half(1)}, kStep};
     Cursor load = {0, 0, p_.base.segments > 0 ? -1 : 0}, use = load;
     for (int stage = 0; stage < Tile::kStages - 1; ++stage) fetch(load, stage);
     for (int stage = 0; !done(use); stage = stage + 1 < Tile::kStages ? stage + 1 : 0) {
@@ -108,6 +110,7 @@ class TileLoop {
       // After it everyone has this stage, and nobody still reads the one before it, which is filled next.
       __syncthreads();
       fetch(load, stage > 0 ? stage - 1 : Tile::kStages - 1);
+      extent.columns = columns_of(use);
       if (use.slot < 0)
         tile.template step<false>(memory_.a[stage], memory_.b[stage], extent, 3u, memory_.slots.of_token, -1);
       else
@@ -118,9 +121,9 @@ class TileLoop {
     simt::cp_async_wait<0>();
   }
 
-  // Tokens of the tile, and rows in each half, that exist.
+  // Tokens of the tile, rows in each half, and columns of a step, that exist.
   struct Extent {
-    int tokens, rows[2];
+    int tokens, rows[2], columns;
   };
 
  private:
@@ -129,6 +132,11 @@ class TileLoop {
   __device__ bool empty(const Cursor& c) const { return c.slot >= 0 && p_.lora.segments == 0; }
   __device__ unsigned halves_of(const Cursor& c) const {
     return kHalves ? 1u << static_cast<unsigned>(c.segment) : 3u;
+  }
+
+  __device__ int columns_of(const Cursor& c) const {
+    const std::int64_t left = (c.slot < 0 ? p_.base.K : p_.lora.K) - c.k;
+    return static_cast<int>(left < kStep ? left : kStep);
   }
 
   __device__ void advance(Cursor& c) const {
@@ -157,16 +165,19 @@ class TileLoop {
   template <bool kLora>
   __device__ void fetch_part(const Part& part, const Cursor& c, std::int32_t slot, Bits* a, Bits* b) const {
     constexpr int kVectors = kStep / kVector, kRowsAtOnce = kTileThreads / kVectors;
-    const int vector = static_cast<int>(threadIdx.x) % kVectors, start = static_cast<int>(threadIdx.x) / kVectors;
+    const int vector = static_cast<int>(threadIdx.x) % kVectors,
+              start = static_cast<int>(threadIdx.x) / kVectors;
     const std::int64_t k = c.k + vector * kVector;
-    const Bits* from_a = static_cast<const Bits*>(part.a) + block_ * part.a_block + c.segment * part.a_segment + k;
+    const Bits* from_a =
+        static_cast<const Bits*>(part.a) + block_ * part.a_block + c.segment * part.a_segment + k;
     for (int row = start; row < Tile::kTokens; row += kRowsAtOnce) {
       const std::int64_t token = first_token_ + row;
       const bool there = kLora ? memory_.slots.of_token[row] == slot : token < f_.T;
       copy_eight(a + row * kPitch + vector * kVector, from_a + token * part.a_row, there ? part.K - k : 0,
                  part.a_width);
     }
-    const Bits* from_b = static_cast<const Bits*>(part.b) + block_ * part.b_block + c.segment * part.b_segment + k;
+    const Bits* from_b =
+        static_cast<const Bits*>(part.b) + block_ * part.b_block + c.segment * part.b_segment + k;
     if constexpr (kLora) from_b += slot * part.b_slot;
     for (int row = start; row < Tile::kRows; row += kRowsAtOnce) {
       const int half = row / kHalfRows;

@@ -1,15 +1,17 @@
 // A tile on tensor cores: 64 tokens x 128 rows, four warps of 32 x 64 (two halves of 32 rows), mma.sync
-// m16n8k16 with f32 accumulators. Half h of a warp's rows are rows h * 64 + (warp % 2) * 32 ... of the tile, so
-// that a thread has gate and up of the same features.
+// m16n8k16 with f32 accumulators. Half h of a warp's rows are rows h * 64 + (warp % 2) * 32 ... of the tile,
+// so that a thread has gate and up of the same features.
 #pragma once
 #include "cuda_impl/tile.cuh"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 
-__device__ inline void multiply(Bf16, float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+__device__ inline void multiply(Bf16, float (&d)[4], const std::uint32_t (&a)[4],
+                                const std::uint32_t (&b)[2]) {
   simt::mma_bf16(d, a, b);
 }
-__device__ inline void multiply(F16, float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+__device__ inline void multiply(F16, float (&d)[4], const std::uint32_t (&a)[4],
+                                const std::uint32_t (&b)[2]) {
   simt::mma_f16(d, a, b);
 }
 
@@ -37,6 +39,7 @@ class MmaTile {
     const Bits* a_row = a + (token_base() + lane % 16) * kPitch + lane / 16 * 8;
     const Bits* b_row = b + (row_base() + lane % 8 + lane / 16 * 8) * kPitch + lane / 8 % 2 * 8;
     for (int k = 0; k < kStep; k += 16) {
+      if (k >= extent.columns) break;  // a rank of 16 is half a step
       std::uint32_t fa[2][4];
       for (int m = 0; m < 2; ++m)
         if (token_base() + m * 16 < extent.tokens) simt::ldmatrix_x4(fa[m], a_row + m * 16 * kPitch + k);
@@ -49,7 +52,8 @@ class MmaTile {
         for (int m = 0; m < 2; ++m) {
           if (token_base() + m * 16 >= extent.tokens) continue;
           add<kSelect>(acc_[m][pair * 2], fa[m], low, m, slots, slot);
-          add<kSelect>(acc_[m][pair * 2 + 1], fa[m], high, m, slots, slot);
+          if (row_base() + first + 8 < extent.rows[half])
+            add<kSelect>(acc_[m][pair * 2 + 1], fa[m], high, m, slots, slot);
         }
       }
     }
@@ -62,8 +66,8 @@ class MmaTile {
     for (int m = 0; m < 2; ++m)
       for (int i = 0; i < 4; ++i)
         for (int v = 0; v < 4; ++v)
-          f(token_base() + m * 16 + lane / 4 + v / 2 * 8, row_base() + i * 8 + lane % 4 * 2 + v % 2, acc_[m][i][v],
-            acc_[m][i + 4][v]);
+          f(token_base() + m * 16 + lane / 4 + v / 2 * 8, row_base() + i * 8 + lane % 4 * 2 + v % 2,
+            acc_[m][i][v], acc_[m][i + 4][v]);
   }
 
  private:
@@ -71,8 +75,8 @@ class MmaTile {
   __device__ static int row_base() { return static_cast<int>(threadIdx.x) / 32 % 2 * 32; }
 
   template <bool kSelect>
-  __device__ static void add(float (&acc)[4], const std::uint32_t (&fa)[4], const std::uint32_t (&fb)[2], int m,
-                             const std::int32_t* slots, std::int32_t slot) {
+  __device__ static void add(float (&acc)[4], const std::uint32_t (&fa)[4], const std::uint32_t (&fb)[2],
+                             int m, const std::int32_t* slots, std::int32_t slot) {
     if constexpr (!kSelect) {
       multiply(E{}, acc, fa, fb);
     } else {

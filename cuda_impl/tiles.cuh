@@ -5,8 +5,8 @@
 //   down_bridge  act with down_lora_a (a_cat)
 //   out          [act | down_bridge] with [w2 | down_lora_b (b_cat)]
 //
-// bridge, act and down_bridge are stored in the storage type: those are the seams. Of w1_delta only the blocks
-// that are not zero are read: gate rows meet the gate bridge and up rows the up bridge.
+// bridge, act and down_bridge are stored in the storage type: those are the seams. Of w1_delta only the
+// blocks that are not zero are read: gate rows meet the gate bridge and up rows the up bridge.
 #pragma once
 #include <type_traits>
 

@@ -49,8 +49,9 @@ ScratchPlan::ScratchPlan(Kernel kernel, ForwardView& v)
       bytes_[kBridge] = bytes(up_rows, kDecodeTokens, 4);
       bytes_[kAct] = bytes(v.n * v.F, kDecodeTokens, 4);
       bytes_[kDownBridge] = bytes(down_rows, kDecodeTokens, 4);
-      bytes_[kPartial] = bytes(std::max(v.up_splits * (v.n * 2 * v.F + up_rows), v.down_splits * (v.H + down_rows)),
-                               kDecodeTokens, 4);
+      bytes_[kPartial] =
+          bytes(std::max(v.up_splits * (v.n * 2 * v.F + up_rows), v.down_splits * (v.H + down_rows)),
+                kDecodeTokens, 4);
       return;  // one group: a launch serves at most kDecodeTokens
   }
   std::uint64_t group = 0;
