@@ -9,6 +9,13 @@
 #include "cuda_impl/simt/ptx.hpp"
 #include "cuda_impl/simt/simt.hpp"
 
+// Loops over arrays that have to stay in registers.
+#if defined(__CUDACC__)
+#define SINKTRAP_UNROLL _Pragma("unroll")
+#else
+#define SINKTRAP_UNROLL
+#endif
+
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 
 template <class E>

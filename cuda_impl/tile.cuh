@@ -101,8 +101,8 @@ class TileLoop {
       const std::int64_t there = kHalves ? rows : rows - half * kHalfRows;
       return static_cast<int>(there < 0 ? 0 : there < kHalfRows ? there : kHalfRows);
     };
-    const Extent extent = {static_cast<int>(tokens < Tile::kTokens ? tokens : Tile::kTokens),
-                           {in_half(0), in_half(1)}};
+    Extent extent = {
+        static_cast<int>(tokens < Tile::kTokens ? tokens : Tile::kTokens), {in_half(0), in_half(1)}, kStep};
     Cursor load = {0, 0, p_.base.segments > 0 ? -1 : 0}, use = load;
     for (int stage = 0; stage < Tile::kStages - 1; ++stage) fetch(load, stage);
     for (int stage = 0; !done(use); stage = stage + 1 < Tile::kStages ? stage + 1 : 0) {
@@ -110,6 +110,7 @@ class TileLoop {
       // After it everyone has this stage, and nobody still reads the one before it, which is filled next.
       __syncthreads();
       fetch(load, stage > 0 ? stage - 1 : Tile::kStages - 1);
+      extent.columns = columns_of(use);
       if (use.slot < 0)
         tile.template step<false>(memory_.a[stage], memory_.b[stage], extent, 3u, memory_.slots.of_token, -1);
       else
@@ -120,9 +121,9 @@ class TileLoop {
     simt::cp_async_wait<0>();
   }
 
-  // Tokens of the tile, and rows in each half, that exist.
+  // Tokens of the tile, rows in each half, and columns of a step, that exist.
   struct Extent {
-    int tokens, rows[2];
+    int tokens, rows[2], columns;
   };
 
  private:
@@ -131,6 +132,11 @@ class TileLoop {
   __device__ bool empty(const Cursor& c) const { return c.slot >= 0 && p_.lora.segments == 0; }
   __device__ unsigned halves_of(const Cursor& c) const {
     return kHalves ? 1u << static_cast<unsigned>(c.segment) : 3u;
+  }
+
+  __device__ int columns_of(const Cursor& c) const {
+    const std::int64_t left = (c.slot < 0 ? p_.base.K : p_.lora.K) - c.k;
+    return static_cast<int>(left < kStep ? left : kStep);
   }
 
   __device__ void advance(Cursor& c) const {

@@ -26,7 +26,7 @@ class FmaTile {
       any = any || wanted[t];
     }
     if (!any) return;
-    for (int k = 0; k < kStep; k += 2) {
+    for (int k = 0; k < extent.columns; k += 2) {
       float va[kOwn][2], vb[kOwn][2] = {};
       for (int i = 0; i < kOwn; ++i) {
         load_two(a + (token_base() + i) * kPitch + k, va[i]);

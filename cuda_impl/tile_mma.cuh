@@ -39,6 +39,7 @@ class MmaTile {
     const Bits* a_row = a + (token_base() + lane % 16) * kPitch + lane / 16 * 8;
     const Bits* b_row = b + (row_base() + lane % 8 + lane / 16 * 8) * kPitch + lane / 8 % 2 * 8;
     for (int k = 0; k < kStep; k += 16) {
+      if (k >= extent.columns) break;  // a rank of 16 is half a step
       std::uint32_t fa[2][4];
       for (int m = 0; m < 2; ++m)
         if (token_base() + m * 16 < extent.tokens) simt::ldmatrix_x4(fa[m], a_row + m * 16 * kPitch + k);
@@ -51,7 +52,8 @@ class MmaTile {
         for (int m = 0; m < 2; ++m) {
           if (token_base() + m * 16 >= extent.tokens) continue;
           add<kSelect>(acc_[m][pair * 2], fa[m], low, m, slots, slot);
-          add<kSelect>(acc_[m][pair * 2 + 1], fa[m], high, m, slots, slot);
+          if (row_base() + first + 8 < extent.rows[half])
+            add<kSelect>(acc_[m][pair * 2 + 1], fa[m], high, m, slots, slot);
         }
       }
     }
