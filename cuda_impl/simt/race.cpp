@@ -56,7 +56,6 @@ void RaceRuntime::begin(const Config& config, unsigned slots, std::uint64_t sche
   meetings_.clear();
   findings_.clear();
   conflicts_ = 0;
-  // threadIdx and its kin are variables of the executor: their reads are not the kernel's accesses.
   const std::uintptr_t variables[] = {
       reinterpret_cast<std::uintptr_t>(&threadIdx), reinterpret_cast<std::uintptr_t>(&blockIdx),
       reinterpret_cast<std::uintptr_t>(&blockDim), reinterpret_cast<std::uintptr_t>(&gridDim)};
@@ -65,7 +64,8 @@ void RaceRuntime::begin(const Config& config, unsigned slots, std::uint64_t sche
   // Once in 2 to 256 accesses: kernels of ten accesses and of ten thousand are both cut at many places.
   interval_ = std::uint64_t{2} << schedule % 8;
   random_ = schedule * 0x9e3779b97f4a7c15ull | 1;
-  draw_countdown();
+  countdown_ = ~std::uint64_t{0};
+  if (schedule != 0) draw_countdown();
 }
 
 bool RaceRuntime::draw_countdown() {
@@ -250,7 +250,7 @@ void RaceRuntime::write(Cell& cell, const Record& now, std::uintptr_t address, b
 }
 
 void RaceRuntime::track(detail::Access kind, std::uintptr_t address, std::size_t bytes, std::uint64_t place) {
-  if (address - stack_ < stack_bytes_ || address - indices_ < indices_bytes_ || bytes == 0) return;
+  if (bytes == 0) return;
   const bool shared = in_shared(address);
   Record now;
   now.segment = me_->segment;
@@ -280,6 +280,7 @@ bool RaceRuntime::is_mine(const Record& r) const {
 }
 
 void RaceRuntime::access(detail::Access kind, const void* address, std::size_t bytes, Site site) {
+  if (is_private(address)) return;
   track(kind, reinterpret_cast<std::uintptr_t>(address), bytes, place_of(site));
   if (kind == detail::Access::atomic) meet_at(address, kind);
 }

@@ -17,7 +17,7 @@ using Access = sinktrap::simt::detail::Access;
 // Before an access.
 inline void before(Access kind, const volatile void* address, std::size_t bytes, const void* pc) {
   RaceRuntime* race = t_race;
-  if (race == nullptr) return;
+  if (race == nullptr || race->is_private(address)) return;
   // Nothing may run between what is noted of an access and the access.
   if (race->interrupt_here()) Executor::of_this_thread().interrupt();
   t_race = nullptr;  // the runtime's own work must not come back here
