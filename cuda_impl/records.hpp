@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "contract/sinktrap.h"
+#include "cuda_impl/table.hpp"
 #include "cuda_impl/target.hpp"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
@@ -37,10 +38,12 @@ struct PoolView {
   void* b_cat;     // [S, H, n*R]; null for shared-outer
 };
 
-// Scratch of a forward pass is packed by groups of kLanes tokens: value k of token g * kLanes + l lies at
+// Scratch of the ordered pass is packed by groups of kLanes tokens: value k of token g * kLanes + l lies at
 // [g][k][l]. One row of weights then serves a group, and a group's chains of fma are independent of each
 // other.
 inline constexpr std::int64_t kLanes = 8;  // f32 values of an AVX register; two 16-byte loads on a GPU
+// The decode pass has one token in each lane of a warp.
+inline constexpr std::int64_t kDecodeTokens = 32;
 
 struct ForwardView {
   std::int64_t T, n, H, F, R, outer;  // R and outer: 0 and 1 without a pool
@@ -52,11 +55,17 @@ struct ForwardView {
   const void *x, *gammas;
   const std::int32_t* token_slot;
   void* out;
-  // f32, packed.
-  float* packed_x;     // [groups, H, lanes]
-  float* bridge;       // [groups, outer * 2R, lanes]
-  float* act;          // [groups, n * F, lanes]
-  float* down_bridge;  // [groups, outer * R, lanes]
+  // The tiled and mma passes read rows of scratch 16 bytes at a time: R and F, rounded up to eight elements.
+  std::int64_t R_pitch, F_pitch;
+  // Scratch, by kernel: ordered (f32) | tiled, mma (storage type, p for pitch) | decode (f32).
+  float* packed_x;    // [groups, H, lanes]         | unused            | unused
+  void* bridge;       // [groups, outer * 2R, lanes] | [T, outer, 2, pR] | [outer * 2R, 32]
+  void* act;          // [groups, n * F, lanes]      | [T, n, pF]        | [n * F, 32]
+  void* down_bridge;  // [groups, outer * R, lanes]  | [T, outer, pR]    | [outer * R, 32]
+  // decode: sums over a part of K, [up_splits, n * 2F + outer * 2R, 32] and then [down_splits, H + outer * R,
+  // 32].
+  float* partial;
+  std::int64_t up_splits, down_splits;
 };
 
 // One adapter's factors, checked by the host.
@@ -72,7 +81,14 @@ struct AdapterView {
 // Each returns false when the device failed; device_error() then says how.
 bool judge_layouts(const FlatLayout* layouts, std::int64_t count, std::int32_t profile,
                    sinktrap_verdict* verdicts);
-bool run_forward(const ForwardView& view);
+// One forward pass over view.T >= 1 tokens.
+bool run_ordered(const ForwardView& view);
+bool run_tiled(const ForwardView& view);   // bf16 and f16
+bool run_mma(const ForwardView& view);     // bf16 and f16
+bool run_decode(const ForwardView& view);  // bf16 and f16; at most kDecodeTokens tokens
+// Into how many parts the decode pass cuts K: by the layer's and the pool's shape alone, so that a token's
+// bits do not depend on its batch.
+void choose_splits(ForwardView& view);
 bool derive_slot(const PoolView& pool, std::int64_t slot, std::int64_t element_bytes);
 bool load_slot(const AdapterView& adapter, Type type);
 // Features [first, first + F_shard) of gate_up_lora_b [S, n, 2F, R] and of down_lora_a [S, n, R, F].

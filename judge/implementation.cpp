@@ -21,15 +21,30 @@ struct Row {
   std::string_view name, alias, summary;
   const Table* (*table)();
 };
+using cuda_impl::Kernel;
+template <Kernel kKernel>
+const Table* simt() {
+  return cuda_impl::simt_table(kKernel);
+}
+template <Kernel kKernel>
+const Table* cuda() {
+  return cuda_impl::cuda_table(kKernel);
+}
 constexpr std::array kBuiltIns = {
     Row{"reference", "", "CPU reference, forward in f64", reference::f64_table},
     Row{"reference:ordered", "", "CPU reference, ordered f32 arithmetic", reference::ordered_table},
-    Row{"simt:ordered", "simt", "the CUDA sources on this machine's CPU", cuda_impl::simt_ordered_table},
-    Row{"cuda:ordered", "cuda", "the CUDA sources on a GPU", cuda_impl::cuda_ordered_table},
+    Row{"simt:ordered", "simt", "the CUDA sources on this machine's CPU", simt<Kernel::ordered>},
+    Row{"simt:tiled", "", "shared-memory tiles, on this machine's CPU", simt<Kernel::tiled>},
+    Row{"simt:mma", "", "tensor-core tiles, on this machine's CPU", simt<Kernel::mma>},
+    Row{"simt:decode", "", "split K for few tokens, on this machine's CPU", simt<Kernel::decode>},
+    Row{"cuda:ordered", "cuda", "the CUDA sources on a GPU", cuda<Kernel::ordered>},
+    Row{"cuda:tiled", "", "shared-memory tiles, on a GPU", cuda<Kernel::tiled>},
+    Row{"cuda:mma", "", "tensor-core tiles, on a GPU", cuda<Kernel::mma>},
+    Row{"cuda:decode", "", "split K for few tokens, on a GPU", cuda<Kernel::decode>},
 };
 
 std::string why_not(const Row& row) {
-  if (row.name != "cuda:ordered") return "";
+  if (row.name.substr(0, 5) != "cuda:") return "";
   const char* why = nullptr;
   return cuda_impl::cuda_device_present(&why) ? "" : why;
 }

@@ -68,17 +68,19 @@ std::int32_t validate(const sinktrap_layout* layouts, std::int64_t count, std::i
   });
 }
 
+template <Kernel kKernel>
 std::int32_t create(const sinktrap_layer* layer, const char* options, sinktrap_instance** instance,
                     sinktrap_verdict* verdict) {
   if (instance != nullptr) *instance = nullptr;
   return guarded(verdict, [&] {
     if (instance == nullptr || options == nullptr)
       return refuse_argument("create: missing instance or options");
-    Options parsed = parse_options(options);
+    Options parsed = parse_options(kKernel, options);
     if (!parsed.problem.empty()) return refuse_argument(std::move(parsed.problem));
-    if (const Verdict v = Instance::check_layer(layer); v.code != SINKTRAP_OK) return v;
+    if (const Verdict v = Instance::check_layer(kKernel, layer); v.code != SINKTRAP_OK) return v;
     require_device(device_present());
-    *instance = reinterpret_cast<sinktrap_instance*>(std::make_unique<Instance>(*layer, parsed).release());
+    *instance =
+        reinterpret_cast<sinktrap_instance*>(std::make_unique<Instance>(kKernel, *layer, parsed).release());
     return verdict_of(SINKTRAP_OK);
   });
 }
@@ -148,20 +150,28 @@ std::int32_t memory_read(void* host, const void* device, std::uint64_t bytes) {
 
 constexpr std::uint64_t kCapabilities =
     SINKTRAP_CAN_UPDATE | SINKTRAP_CAN_LOAD | SINKTRAP_CAN_SHARD | SINKTRAP_CAN_EXPAND |
-    SINKTRAP_CAN_DERIVED | SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32 | SINKTRAP_CAN_GAMMAS_F32 |
+    SINKTRAP_CAN_DERIVED | SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_GAMMAS_F32 |
     SINKTRAP_CAN_INTERLEAVED | SINKTRAP_CAN_CONTIGUOUS | SINKTRAP_CAN_SHARED | SINKTRAP_CAN_PER_EXPERT |
-    SINKTRAP_IS_ORDERED | SINKTRAP_CAN_CHOOSE_SEAMS | (SINKTRAP_ON_GPU ? 0 : SINKTRAP_CAN_CHOOSE_SCHEDULE);
+    (SINKTRAP_ON_GPU ? 0 : SINKTRAP_CAN_CHOOSE_SCHEDULE);
+constexpr std::uint64_t kOrderedCapabilities =
+    kCapabilities | SINKTRAP_CAN_F32 | SINKTRAP_IS_ORDERED | SINKTRAP_CAN_CHOOSE_SEAMS;
 
+constexpr const char* kNames[][2] = {{"simt:ordered", "cuda:ordered"},
+                                     {"simt:tiled", "cuda:tiled"},
+                                     {"simt:mma", "cuda:mma"},
+                                     {"simt:decode", "cuda:decode"}};
+
+template <Kernel kKernel>
 constexpr sinktrap_implementation_table kTable = {
     SINKTRAP_ABI_VERSION,
     sizeof(sinktrap_implementation_table),
-    SINKTRAP_ON_GPU ? "cuda:ordered" : "simt:ordered",
-    kCapabilities,
-    {1, 0, SINKTRAP_SILU_RELATIVE, 1},
+    kNames[static_cast<int>(kKernel)][SINKTRAP_ON_GPU],
+    is_ordered(kKernel) ? kOrderedCapabilities : kCapabilities,
+    {1, fixed_seams(kKernel), SINKTRAP_SILU_RELATIVE, 1},
     kDevice,
     {memory_allocate, memory_release, memory_write, memory_read},
     validate,
-    create,
+    create<kKernel>,
     destroy,
     bind,
     forward,
@@ -181,7 +191,19 @@ constexpr sinktrap_implementation_table kTable = {
 void set_last_error(std::string text) { error_text() = std::move(text); }
 const char* last_error() { return error_text().c_str(); }
 
-const sinktrap_implementation_table* table() { return &kTable; }
+const sinktrap_implementation_table* table(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::ordered:
+      return &kTable<Kernel::ordered>;
+    case Kernel::tiled:
+      return &kTable<Kernel::tiled>;
+    case Kernel::mma:
+      return &kTable<Kernel::mma>;
+    case Kernel::decode:
+      return &kTable<Kernel::decode>;
+  }
+  return nullptr;
+}
 
 #if SINKTRAP_ON_GPU
 bool present(const char** why) {

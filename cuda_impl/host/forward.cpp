@@ -1,15 +1,11 @@
-// Instance::forward: arguments, slot ids, scratch, and the chunks of tokens that it is sized for.
+// Instance::forward: arguments, slot ids, and the chunks of tokens that scratch is sized for.
 #include <algorithm>
 
 #include "cuda_impl/host/instance.hpp"
+#include "cuda_impl/host/scratch.hpp"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 namespace {
-
-// Scratch for one chunk of tokens. Large enough that a chunk fills a GPU at the sizes of CONTRACT.md
-// section 1.
-constexpr std::uint64_t kScratchBytes = std::uint64_t{64} << 20;
-constexpr std::int64_t kMaxGroups = 65535;  // the group is the grid's z axis
 
 constexpr DLDataType kF32 = {kDLFloat, 32, 1}, kI32 = {kDLInt, 32, 1};
 
@@ -24,18 +20,18 @@ Verdict id_problem(const std::vector<std::int32_t>& ids, bool bound, std::int64_
 
 }  // namespace
 
-void Instance::reserve_scratch(std::int64_t groups, ForwardView& v) {
-  const std::int64_t rows[] = {H_, v.outer * 2 * v.R, n_ * F_, v.outer * v.R};
-  float** const parts[] = {&v.packed_x, &v.bridge, &v.act, &v.down_bridge};
-  std::uint64_t values = 0;
-  for (std::int64_t r : rows) values += static_cast<std::uint64_t>(groups * r * kLanes);
-  auto* at = static_cast<float*>(scratch_.reserve(values * sizeof(float)));
-  // NaN: reading a place that no kernel wrote must show.
-  require_device(device_fill(at, 0xff, values * sizeof(float)));
-  for (int i = 0; i < 4; ++i) {
-    *parts[i] = at;
-    at += groups * rows[i] * kLanes;
+bool Instance::run(const ForwardView& view) const {
+  switch (kernel_) {
+    case Kernel::ordered:
+      return run_ordered(view);
+    case Kernel::tiled:
+      return run_tiled(view);
+    case Kernel::mma:
+      return run_mma(view);
+    case Kernel::decode:
+      return run_decode(view);
   }
+  return false;
 }
 
 Verdict Instance::forward(const sinktrap_forward_args* args) {
@@ -71,20 +67,19 @@ Verdict Instance::forward(const sinktrap_forward_args* args) {
   v.w2 = w2_;
   v.pool = view(pool_);
 
-  const std::int64_t groups = (T - 1) / kLanes + 1;
-  const auto group_bytes =
-      static_cast<std::uint64_t>((H_ + 3 * v.outer * v.R + n_ * F_) * kLanes) * sizeof(float);
-  const auto fitting = static_cast<std::int64_t>(std::max<std::uint64_t>(1, kScratchBytes / group_bytes));
-  const std::int64_t chunk = std::min({groups, fitting, kMaxGroups});
-  reserve_scratch(chunk, v);
+  const ScratchPlan plan(kernel_, v);
+  const std::int64_t groups = (T - 1) / plan.group_tokens() + 1;
+  const std::int64_t launch_groups = std::min(groups, plan.max_groups());
+  plan.place(launch_groups, scratch_, v);
+  const std::int64_t chunk = launch_groups * plan.group_tokens();
   const std::int64_t size = element_bytes(type_), gamma_size = gammas_f32 ? 4 : size;
-  for (std::int64_t first = 0; first < T; first += chunk * kLanes) {
-    v.T = std::min(T - first, chunk * kLanes);
+  for (std::int64_t first = 0; first < T; first += chunk) {
+    v.T = std::min(T - first, chunk);
     v.x = static_cast<const char*>(elements(*args->x)) + first * H_ * size;
     v.gammas = static_cast<const char*>(elements(*args->gammas)) + first * n_ * gamma_size;
     v.token_slot = static_cast<const std::int32_t*>(elements(*args->token_slot)) + first;
     v.out = static_cast<char*>(elements(*args->out)) + first * H_ * size;
-    require_device(run_forward(v));
+    require_device(run(v));
   }
   return verdict_of(SINKTRAP_OK);
 }

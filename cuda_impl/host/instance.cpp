@@ -8,7 +8,7 @@
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 
-Verdict Instance::check_layer(const sinktrap_layer* layer) {
+Verdict Instance::check_layer(Kernel kernel, const sinktrap_layer* layer) {
   if (layer == nullptr || layer->struct_size < sizeof(sinktrap_layer))
     return refuse_argument("layer: missing, or of an older interface");
   for (std::int64_t extent : {layer->n_shared_experts, layer->hidden_size, layer->intermediate_size})
@@ -21,11 +21,17 @@ Verdict Instance::check_layer(const sinktrap_layer* layer) {
   if (!rows) return refuse_argument("layer: intermediate size is too large");
   std::string problem = tensor_problem("w13", layer->w13, {n, *rows, H}, layer->dtype);
   if (problem.empty()) problem = tensor_problem("w2", layer->w2, {n, H, F}, layer->dtype);
-  return problem.empty() ? verdict_of(SINKTRAP_OK) : refuse_argument(std::move(problem));
+  if (!problem.empty()) return refuse_argument(std::move(problem));
+  if (!is_ordered(kernel) && *storage_type(layer->dtype) == Type::f32) {
+    set_last_error("layer: this kernel has no f32 storage");
+    return verdict_of(SINKTRAP_UNSUPPORTED);
+  }
+  return verdict_of(SINKTRAP_OK);
 }
 
-Instance::Instance(const sinktrap_layer& layer, const Options& options)
-    : n_(layer.n_shared_experts),
+Instance::Instance(Kernel kernel, const sinktrap_layer& layer, const Options& options)
+    : kernel_(kernel),
+      n_(layer.n_shared_experts),
       H_(layer.hidden_size),
       F_(layer.intermediate_size),
       w13_layout_(layer.w13_layout),

@@ -9,19 +9,29 @@
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 
+// What a kernel rounds to the storage type, where it cannot be chosen: the tiled and mma passes keep their
+// intermediates in that type, the decode pass keeps them in f32.
+constexpr std::uint32_t fixed_seams(Kernel kernel) {
+  return kernel == Kernel::tiled || kernel == Kernel::mma
+             ? SINKTRAP_SEAM(GATE_UP_BRIDGE) | SINKTRAP_SEAM(ACT) | SINKTRAP_SEAM(DOWN_BRIDGE)
+             : 0u;
+}
+// The ordered kernel rounds at the seams that it is told to, and has f32 storage.
+constexpr bool is_ordered(Kernel kernel) { return kernel == Kernel::ordered; }
+
 // The options behind '?'. An unknown key or a bad value is text in `problem`.
 struct Options {
-  std::uint32_t seams = 0;
+  std::uint32_t seams;
   std::uint64_t schedule = 0;  // simt only
   std::string problem;
 };
-Options parse_options(std::string_view text);
+Options parse_options(Kernel kernel, std::string_view text);
 
 class Instance {
  public:
   // The layer has been checked by check_layer.
-  Instance(const sinktrap_layer& layer, const Options& options);
-  static Verdict check_layer(const sinktrap_layer* layer);
+  Instance(Kernel kernel, const sinktrap_layer& layer, const Options& options);
+  static Verdict check_layer(Kernel kernel, const sinktrap_layer* layer);
 
   Verdict bind(const DLTensor* buffers);
   Verdict update(const sinktrap_slot_set* slots);
@@ -44,8 +54,9 @@ class Instance {
   void derive(const Pool& pool, const std::vector<std::int64_t>& slots) const;
   Verdict slot_problem(std::int64_t slot) const;  // unbound, slot_range, or ok
   void zero_slot(std::int64_t slot);
-  void reserve_scratch(std::int64_t groups, ForwardView& view);
+  bool run(const ForwardView& view) const;
 
+  Kernel kernel_;
   std::int64_t n_, H_, F_;
   std::int32_t w13_layout_;
   DLDataType dtype_;

@@ -4,8 +4,8 @@
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 
-Options parse_options(std::string_view text) {
-  Options options;
+Options parse_options(Kernel kernel, std::string_view text) {
+  Options options{fixed_seams(kernel), 0, {}};
   bool seen_seams = false, seen_schedule = false;
   const auto refuse = [&options](std::string why) {
     options.problem = "options: " + std::move(why);
@@ -19,7 +19,7 @@ Options parse_options(std::string_view text) {
     const std::string key{item.substr(0, equals)};
     const std::string_view value =
         equals == std::string_view::npos ? std::string_view{} : item.substr(equals + 1);
-    if (key == "seams") {
+    if (key == "seams" && is_ordered(kernel)) {
       const auto mask = seams_from_text(value);
       if (!mask || seen_seams) return refuse("seams: expected once NAME+NAME, none or all");
       options.seams = *mask;

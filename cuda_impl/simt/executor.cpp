@@ -1,7 +1,11 @@
 #include "cuda_impl/simt/executor.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace sinktrap::simt {
 inline namespace cpu {
@@ -25,19 +29,30 @@ void* dynamic_shared_memory() {
   // The alignment that the GPU side declares.
   return executor.shared_variable(&key, executor.config().dynamic_shared, 1024);
 }
-void block_barrier(Site site) { Executor::of_this_thread().barrier(site); }
-std::uint64_t warp_collective(WarpOperation operation, std::uint32_t mask, std::uint64_t value,
-                              unsigned source, Site site) {
-  return Executor::of_this_thread().collective(operation, mask, value, source, site);
-}
 unsigned lane() { return Executor::of_this_thread().lane(); }
-void atomic_point() { Executor::of_this_thread().atomic_point(); }
+void atomic_point(const void* address, std::size_t bytes, Site site) {
+  Executor::of_this_thread().atomic_point(address, bytes, site);
+}
+void fence() { Executor::of_this_thread().fence(); }
+void touch(Access kind, const void* address, std::size_t bytes, Site site) {
+  Executor::of_this_thread().touch(kind, address, bytes, site);
+}
 }  // namespace detail
 }  // namespace cpu
+
+std::unique_ptr<Observer> (*make_observer)() = nullptr;
 
 Executor& Executor::of_this_thread() {
   static thread_local Executor executor;
   return executor;
+}
+
+Executor::Executor() {
+  if (make_observer != nullptr) observer_ = make_observer();
+}
+
+Executor::~Executor() {
+  for (const auto& fiber : fibers_) host_.end(*fiber);
 }
 
 std::string Executor::refusal(const Config& c) const {
@@ -66,13 +81,16 @@ unsigned Executor::random(std::size_t below) {
   return static_cast<unsigned>(high * below >> 32);
 }
 
-void Executor::prepare(const Config& c) {
+void Executor::prepare(Grid& grid) {
+  const Config& c = grid.config;
+  grid_ = &grid;
   config_ = &c;
+  call_ = grid.call;
+  closure_ = grid.closure;
   blockDim = c.block;
   gridDim = c.grid;
   block_threads_ = c.block.x * c.block.y * c.block.z;
-  total_blocks_ = std::uint64_t{c.grid.x} * c.grid.y * c.grid.z;
-  next_block_ = 0;
+  total_blocks_ = grid.blocks;
   fault_.clear();
   idle_atomics_ = 0;
   // The same seed gives the same order in every launch; odd, since xorshift must not start at 0.
@@ -89,7 +107,10 @@ void Executor::prepare(const Config& c) {
     } while (std::gcd(block_step_, total_blocks_) != 1);
   }
   const std::size_t wanted = schedule != 0 ? kResidentBlocks : 1;
-  while (blocks_.size() < wanted) blocks_.push_back(std::make_unique<Block>());
+  while (blocks_.size() < wanted) {
+    blocks_.push_back(std::make_unique<Block>());
+    blocks_.back()->slot = static_cast<unsigned>(blocks_.size()) - 1;
+  }
   resident_.clear();
   free_.clear();
   resident_.reserve(wanted);
@@ -111,14 +132,20 @@ void Executor::prepare(const Config& c) {
     }
     block.shape = c.block;
   }
+  if (observer_) observer_->begin(c, static_cast<unsigned>(wanted), schedule);
 }
 
-void Executor::start_block() {
+bool Executor::start_block() {
+  const std::uint64_t taken = grid_->next.fetch_add(1, std::memory_order_relaxed);
+  if (taken >= total_blocks_ || grid_->failed.load(std::memory_order_relaxed)) return false;
+  if (look_helpers_ != nullptr && taken % kBlocksPerLook == 0 && Clock::now() - started_ > kAlone) {
+    look_helpers_->join(*grid_);
+    look_helpers_ = nullptr;
+  }
   Block& b = *free_.back();
   free_.pop_back();
-  const std::uint64_t i = static_cast<std::uint64_t>(
-      (static_cast<unsigned __int128>(block_step_) * next_block_ + block_offset_) % total_blocks_);
-  ++next_block_;
+  const auto i = static_cast<std::uint64_t>(
+      (static_cast<unsigned __int128>(block_step_) * taken + block_offset_) % total_blocks_);
   const dim3& grid = config_->grid;
   b.index = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
              static_cast<unsigned>(i / grid.x / grid.y)};
@@ -126,6 +153,8 @@ void Executor::start_block() {
   b.at_barrier = b.at_warp = b.started = 0;
   b.ready.clear();
   b.ready_head = 0;
+  std::fill(std::begin(b.waiting), std::end(b.waiting), 0u);
+  std::fill(std::begin(b.returned), std::end(b.returned), 0u);
   b.shared.reset();
   for (Thread& t : b.threads) t.state = State::runnable;
   if (schedule != 0) {
@@ -133,20 +162,14 @@ void Executor::start_block() {
     std::iota(b.unstarted.begin(), b.unstarted.end(), 0u);
   }
   resident_.push_back(&b);
+  if (observer_) observer_->start_block(b.slot, b.index, b.shared.base(), kSharedCapacity);
+  return true;
 }
 
 Thread* Executor::take(Block& b) {
   if (schedule == 0) {
     if (b.started < block_threads_) return &b.threads[b.started++];
-    if (b.ready_head < b.ready.size()) {
-      Thread* t = b.ready[b.ready_head++];
-      if (b.ready_head >= block_threads_) {  // keeps the queue below the capacity that prepare reserved
-        b.ready.erase(b.ready.begin(), b.ready.begin() + static_cast<std::ptrdiff_t>(b.ready_head));
-        b.ready_head = 0;
-      }
-      return t;
-    }
-    return nullptr;
+    return b.ready_head < b.ready.size() ? take_ready(b) : nullptr;
   }
   const std::size_t choices = b.unstarted.size() + b.ready.size();
   if (choices == 0) return nullptr;
@@ -164,16 +187,9 @@ Thread* Executor::take(Block& b) {
   return t;
 }
 
-inline Thread* Executor::pick() {
-  if (schedule == 0 && !resident_.empty() && resident_.front()->started < block_threads_) {
-    Block& b = *resident_.front();  // what nearly every thread of a kernel without barriers comes to
-    return &b.threads[b.started++];
-  }
-  return pick_any();
-}
-
 Thread* Executor::pick_any() {
-  while (!free_.empty() && next_block_ < total_blocks_) start_block();
+  while (!free_.empty() && start_block()) {
+  }
   if (resident_.empty()) return nullptr;
   const std::size_t first = resident_.size() > 1 ? random(resident_.size()) : 0;
   for (std::size_t i = 0; i < resident_.size(); ++i)
@@ -181,19 +197,9 @@ Thread* Executor::pick_any() {
   return nullptr;
 }
 
-inline void Executor::enter(Thread& t) {
-  current_ = &t;
-  threadIdx = t.index;
-  blockIdx = t.block->index;
-}
-
-void Executor::make_ready(Thread& t) {
-  t.state = State::runnable;
-  t.block->ready.push_back(&t);
-}
-
 void Executor::run_thread(Thread& t, Fiber& fiber) {
   t.fiber = &fiber;
+  t.copies.clear();
   enter(t);
   try {
     call_(closure_);
@@ -203,11 +209,13 @@ void Executor::run_thread(Thread& t, Fiber& fiber) {
   } catch (...) {
     note_fault("exception left the kernel");
   }
+  leave();
   t.fiber = nullptr;
   Block& b = *t.block;
   if (b.at_barrier == 0 && b.at_warp == 0 &&
       b.live > 1) {  // nobody waits for this thread, and it is not the last
     t.state = State::returned;
+    b.returned[t.linear / kWarp] |= 1u << t.lane();
     --b.live;
     idle_atomics_ = 0;
   } else if (fault_.empty()) {
@@ -231,15 +239,13 @@ void Executor::retire(Block& b) {
 
 void Executor::work(Fiber& self) {
   while (!self.stopping()) {
-    Thread* t = chosen_;
-    chosen_ = nullptr;
+    Thread* t = std::exchange(chosen_, nullptr);
     while (t != nullptr && t->fiber == nullptr) {
       run_thread(*t, self);
       t = fault_.empty() ? pick() : nullptr;
     }
-    chosen_ = t;  // it waits on another fiber: the host goes there
     idle_.push_back(&self);
-    self.suspend();
+    self.switch_to(t != nullptr ? *t->fiber : host_);
   }
 }
 
@@ -256,42 +262,36 @@ Fiber& Executor::idle_fiber() {
   return *fiber;
 }
 
-void Executor::wait() {
-  Thread& self = *current_;
-  self.fiber->suspend();
-  if (abandoning_) throw Abandon{};
-  enter(self);
+void Executor::volatile_read() {
+  if (++volatile_reads_ % kSpin == 0) interrupt(true);
+}
+
+void Executor::interrupt(bool in_any_schedule) {
+  // The callbacks of the compiler must not throw: a thread that is interrupted when the launch fails runs on,
+  // to its next barrier or its end.
+  if (abandoning_ || !fault_.empty() || (schedule == 0 && !in_any_schedule)) return;
+  leave();
+  make_ready(*current_);
+  go_away();
 }
 
 void Executor::abandon_all() {
   abandoning_ = true;
   for (Block* b : resident_)
     for (Thread& t : b->threads)
-      if (t.fiber != nullptr) t.fiber->resume();
+      if (t.fiber != nullptr) host_.switch_to(*t.fiber);
   abandoning_ = false;
   chosen_ = nullptr;
 }
 
-bool Executor::run(const Config& config, void (*call)(void*), void* closure) {
-  if (std::string text = refusal(config); !text.empty()) {
-    set_error("launch: " + text);
-    return false;
-  }
+void Executor::run_blocks() {
   try {
-    prepare(config);
-    call_ = call;
-    closure_ = closure;
-    for (Thread* next = pick(); next != nullptr;) {
-      if (next->fiber != nullptr) {
-        chosen_ = nullptr;
-        next->fiber->resume();
-      } else {
-        Fiber& fiber = idle_fiber();
-        chosen_ = next;
-        fiber.resume();
-      }
-      if (!fault_.empty()) break;
-      next = chosen_ != nullptr ? chosen_ : pick();
+    Thread* next = pick();
+    if (next != nullptr) {
+      // From here fibers switch to each other, until nothing can run or something has failed.
+      Fiber& fiber = idle_fiber();
+      chosen_ = next;
+      host_.switch_to(fiber);
     }
     if (fault_.empty() && !resident_.empty()) {
       current_ = nullptr;
@@ -301,8 +301,49 @@ bool Executor::run(const Config& config, void (*call)(void*), void* closure) {
     current_ = nullptr;
     note_fault(std::string("the executor failed: ") + e.what());
   }
-  if (!fault_.empty()) abandon_all();
+  if (!fault_.empty()) {
+    grid_->failed = true;
+    abandon_all();
+  }
   current_ = nullptr;
+}
+
+std::string Executor::help(Grid& grid) {
+  schedule = 0;
+  try {
+    prepare(grid);
+  } catch (const std::exception& e) {
+    return std::string("the executor failed: ") + e.what();
+  }
+  run_blocks();
+  return fault_;
+}
+
+bool Executor::run(const Config& config, void (*call)(void*), void* closure) {
+  if (std::string text = refusal(config); !text.empty()) {
+    set_error("launch: " + text);
+    return false;
+  }
+  Grid grid;
+  grid.config = config;
+  grid.call = call;
+  grid.closure = closure;
+  grid.blocks = std::uint64_t{config.grid.x} * config.grid.y * config.grid.z;
+  Helpers helpers;
+  const bool alone = schedule != 0 || observer_ != nullptr || grid.blocks <= kBlocksPerLook;
+  look_helpers_ = alone ? nullptr : &helpers;
+  if (!alone) started_ = Clock::now();
+  try {
+    prepare(grid);
+    run_blocks();
+  } catch (const std::exception& e) {
+    note_fault(std::string("the executor failed: ") + e.what());
+    grid.failed = true;
+  }
+  look_helpers_ = nullptr;
+  if (std::string theirs = helpers.wait(); fault_.empty()) fault_ = std::move(theirs);
+  std::string found = observer_ ? observer_->end() : std::string{};
+  if (fault_.empty()) fault_ = std::move(found);
   const std::string damage = damaged_device_memory();
   if (fault_.empty() && damage.empty()) return true;
   set_error("launch: " + (fault_.empty() ? damage : fault_));

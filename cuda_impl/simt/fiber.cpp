@@ -2,13 +2,6 @@
 
 #include <boost/context/protected_fixedsize_stack.hpp>
 
-extern "C" {
-__attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom,
-                                                          std::size_t size);
-__attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom,
-                                                           std::size_t* size);
-}
-
 namespace sinktrap::simt {
 namespace {
 
@@ -20,13 +13,6 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 // begin at different depths instead: steps of three 64-byte lines, 256 of them, at most a fifth of the stack.
 constexpr std::size_t kColourStep = 3 * 64, kColours = 256;
 
-void start_switch(void** fake_stack, const void* bottom, std::size_t size) {
-  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(fake_stack, bottom, size);
-}
-void finish_switch(void* fake_stack, const void** bottom, std::size_t* size) {
-  if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(fake_stack, bottom, size);
-}
-
 }  // namespace
 
 Fiber::Fiber(Body body, void* owner, std::size_t index) : body_(body), owner_(owner) {
@@ -35,36 +21,29 @@ Fiber::Fiber(Body body, void* owner, std::size_t index) : body_(body), owner_(ow
   bottom_ = static_cast<const char*>(stack.sp) - stack.size;
   size_ = stack.size;
   const std::size_t colour = index % kColours * kColourStep;
-  inner_ = boost::context::fiber(
+  context_ = boost::context::fiber(
       std::allocator_arg,
       boost::context::preallocated(static_cast<char*>(stack.sp) - colour, stack.size - colour, stack),
-      allocator, [this](boost::context::fiber&& host) {
-        host_ = std::move(host);
-        finish_switch(nullptr, &host_bottom_, &host_size_);
+      allocator, [this](boost::context::fiber&& left) {
+        if (__sanitizer_finish_switch_fiber != nullptr) {
+          const void* bottom = nullptr;
+          std::size_t size = 0;
+          __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
+          // Only here does anybody learn the bounds of an OS thread's own stack.
+          if (from_->size_ == 0) from_->bottom_ = bottom, from_->size_ = size;
+        }
+        from_->context_ = std::move(left);
         if (!stopping_) body_(owner_, *this);
         // A null fake stack says that this stack ends here.
-        start_switch(nullptr, host_bottom_, host_size_);
-        return std::move(host_);
+        if (__sanitizer_start_switch_fiber != nullptr)
+          __sanitizer_start_switch_fiber(nullptr, from_->bottom_, from_->size_);
+        return std::move(from_->context_);
       });
 }
 
-Fiber::~Fiber() {
-  stopping_ = true;
-  if (inner_) resume();
-}
-
-void Fiber::resume() {
-  void* fake_stack = nullptr;
-  start_switch(&fake_stack, bottom_, size_);
-  inner_ = std::move(inner_).resume();
-  finish_switch(fake_stack, nullptr, nullptr);
-}
-
-void Fiber::suspend() {
-  void* fake_stack = nullptr;
-  start_switch(&fake_stack, host_bottom_, host_size_);
-  host_ = std::move(host_).resume();
-  finish_switch(fake_stack, &host_bottom_, &host_size_);
+void Fiber::end(Fiber& other) {
+  other.stopping_ = true;
+  if (other.context_) switch_to(other);
 }
 
 }  // namespace sinktrap::simt

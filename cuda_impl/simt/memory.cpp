@@ -1,4 +1,6 @@
-// Device memory and shared memory of the executor: poisoned, and between guard bytes.
+// Device memory and shared memory of the executor: filled with NaN, and between guard bytes. AddressSanitizer
+// is told what lies outside; it then finds each access there when it happens, and the bytes of the guards are
+// not looked at.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <mutex>
 
 #include "cuda_impl/simt/executor.hpp"
+#include "cuda_impl/simt/sanitizers.hpp"
 
 namespace sinktrap::simt {
 namespace {
@@ -21,6 +24,10 @@ constexpr std::size_t kSharedGuard = 64;
 struct Allocation {
   std::uint64_t bytes = 0, serial = 0;
 };
+
+std::size_t size_with_guards(std::uint64_t bytes) {
+  return (bytes + 2 * kDeviceGuard + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 struct DeviceMemory {
   std::mutex mutex;
@@ -46,7 +53,7 @@ bool is_guard(const unsigned char* bytes, std::size_t count) {
 // Reports a side of an allocation whose guard has changed, and restores it so that it is reported once.
 std::string damage_of(unsigned char* begin, const Allocation& a) {
   const auto side = [&](unsigned char* guard, const char* where) -> std::string {
-    if (is_guard(guard, kDeviceGuard)) return {};
+    if (address_sanitizer() || is_guard(guard, kDeviceGuard)) return {};
     std::memset(guard, kGuard, kDeviceGuard);
     return "write " + std::string(where) + " device allocation " + std::to_string(a.serial) + " of " +
            std::to_string(a.bytes) + " bytes";
@@ -70,6 +77,18 @@ std::string damaged_device_memory() {
   return first;
 }
 
+std::string device_place(const void* address) {
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  const auto* byte = static_cast<const unsigned char*>(address);
+  auto after = memory.allocations.upper_bound(const_cast<unsigned char*>(byte));
+  if (after == memory.allocations.begin()) return {};
+  const auto& [begin, a] = *--after;
+  if (byte >= begin + a.bytes) return {};
+  return "device allocation " + std::to_string(a.serial) + " of " + std::to_string(a.bytes) +
+         " bytes, byte " + std::to_string(byte - begin);
+}
+
 inline namespace cpu {
 
 const char* error() { return error_text().c_str(); }
@@ -81,8 +100,7 @@ void* allocate(std::uint64_t bytes) {
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   unsigned char* raw = nullptr;
   if (bytes <= physical) {
-    const std::size_t size = (bytes + 2 * kDeviceGuard + kAlignment - 1) / kAlignment * kAlignment;
-    raw = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size));
+    raw = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size_with_guards(bytes)));
   }
   if (raw == nullptr) {
     set_error("allocate: no memory for " + std::to_string(bytes) + " bytes");
@@ -92,6 +110,8 @@ void* allocate(std::uint64_t bytes) {
   std::memset(raw, kGuard, kDeviceGuard);
   std::memset(begin, kPoison, bytes);
   std::memset(begin + bytes, kGuard, kDeviceGuard);
+  poison(raw, size_with_guards(bytes));
+  unpoison(begin, bytes);
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   memory.allocations[begin] = {bytes, ++memory.serial};
@@ -108,6 +128,7 @@ bool release(void* pointer) {
     return false;
   }
   const std::string damage = damage_of(found->first, found->second);
+  unpoison(found->first - kDeviceGuard, size_with_guards(found->second.bytes));
   std::free(found->first - kDeviceGuard);
   memory.allocations.erase(found);
   if (damage.empty()) return true;
@@ -129,26 +150,46 @@ bool synchronise() { return true; }
 
 }  // namespace cpu
 
+SharedMemory::~SharedMemory() {
+  if (bytes_) unpoison(bytes_.get(), kSharedCapacity);
+}
+
+const void* SharedMemory::base() {
+  if (!bytes_) {
+    bytes_.reset(new unsigned char[kSharedCapacity]);
+    poison(bytes_.get(), kSharedCapacity);
+  }
+  return bytes_.get();
+}
+
+void SharedMemory::reset() {
+  if (bytes_) poison(bytes_.get(), used_);
+  variables_.clear();
+  used_ = 0;
+}
+
 void* SharedMemory::variable(const void* key, std::size_t bytes, std::size_t alignment) {
   for (const Variable& v : variables_)
     if (v.key == key) return bytes_.get() + v.begin;
-  // Room for the guards and the alignment of a few variables beside what the hardware has.
-  constexpr std::size_t kCapacity = kMaxSharedBytes + 32 * 1024;
-  if (!bytes_) bytes_.reset(new unsigned char[kCapacity]);
-  const auto base = reinterpret_cast<std::uintptr_t>(bytes_.get());
+  const auto base_address = reinterpret_cast<std::uintptr_t>(base());
   const std::size_t align = std::max<std::size_t>(alignment, 16);
-  const std::size_t begin = (base + used_ + kSharedGuard + align - 1) / align * align - base;
-  if (begin > kCapacity || bytes > kCapacity - begin || kCapacity - begin - bytes < kSharedGuard)
+  const std::size_t begin = (base_address + used_ + kSharedGuard + align - 1) / align * align - base_address;
+  if (begin > kSharedCapacity || bytes > kSharedCapacity - begin ||
+      kSharedCapacity - begin - bytes < kSharedGuard)
     return nullptr;
-  std::memset(bytes_.get() + begin - kSharedGuard, kGuard, kSharedGuard);
+  const std::size_t before = begin - kSharedGuard, all = bytes + 2 * kSharedGuard;
+  unpoison(bytes_.get() + before, all);
+  std::memset(bytes_.get() + before, kGuard, all);
   std::memset(bytes_.get() + begin, kPoison, bytes);
-  std::memset(bytes_.get() + begin + bytes, kGuard, kSharedGuard);
+  poison(bytes_.get() + before, all);
+  unpoison(bytes_.get() + begin, bytes);
   variables_.push_back({key, begin, bytes});
   used_ = begin + bytes + kSharedGuard;
   return bytes_.get() + begin;
 }
 
 bool SharedMemory::intact() const {
+  if (address_sanitizer()) return true;
   return std::all_of(variables_.begin(), variables_.end(), [this](const Variable& v) {
     return is_guard(bytes_.get() + v.begin - kSharedGuard, kSharedGuard) &&
            is_guard(bytes_.get() + v.begin + v.bytes, kSharedGuard);

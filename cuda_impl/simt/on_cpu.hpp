@@ -1,19 +1,22 @@
-// The CPU side of simt.hpp: CUDA's names, and the executor behind them (executor.hpp).
+// The CPU side of simt.hpp: CUDA's names, and the executor behind them (executor.hpp). docs/simt.md shows
+// what it reports, and says what it does not model.
 //
 // What the executor adds to CUDA, always on:
 //  - shared memory and fresh device memory hold 0xff bytes (NaN in every storage type, -1 as an integer);
 //  - guard bytes lie on both sides of each device allocation and of each shared variable, checked after each
-//  launch,
-//    at release, and when a block ends;
+//    launch, at release, and when a block ends; under AddressSanitizer they are poisoned instead, so that
+//    reads are found too;
 //  - a launch fails, with file, line, block and thread in error(), when threads of a block meet different
 //    __syncthreads, when one returns while others wait, when a collective is reached by part of its mask,
 //    when nothing can run any more, and when an exception leaves the kernel. It neither crashes nor hangs;
 //    only a spin wait that uses no atomic cannot be seen;
 //  - with schedule(seed), seed > 0, blocks interleave and every choice of what runs next is random; seed 0 is
-//  CUDA's
-//    usual ascending order.
+//    CUDA's usual ascending order;
+//  - where the race runtime (race.hpp) is linked: data races and reads of unwritten shared memory fail the
+//    launch, and with a seed threads are interrupted between memory accesses.
 // State is kept for each OS thread (device allocations: for the process), so processes and threads do not
-// disturb each other; one launch uses one OS thread.
+// disturb each other. A long launch with seed 0 and without the race runtime uses all processors, block by
+// block; every other launch uses one OS thread.
 //
 // Stricter than CUDA on purpose: a lane that has returned must not be named in a mask, and the lanes of a
 // collective must be at the same source line.
@@ -59,19 +62,26 @@ struct Site {
 };
 
 namespace detail {
-enum class WarpOperation : std::uint8_t { sync, shuffle, shuffle_xor, ballot };
+enum class WarpOperation : std::uint8_t { sync, shuffle, shuffle_xor, ballot, ldmatrix, mma };
+// async_write: a copy has been issued and may land at any time; async_landing: it is now known to have
+// landed.
+enum class Access : std::uint8_t { read, write, atomic_read, atomic, async_write, async_landing };
 
 bool run(const Config& config, void (*call)(void*), void* closure);
 void* shared_variable(const void* key, std::size_t bytes, std::size_t alignment);
 void* dynamic_shared_memory();
 void block_barrier(Site site);
 // Waits for the lanes of the mask. shuffle, shuffle_xor: the value given by lane `source`; ballot: the lanes
-// of the mask whose value is not 0.
+// of the mask whose value is not 0; ldmatrix, mma: the value is the address of a WarpRecord (ptx_on_cpu.hpp).
 std::uint64_t warp_collective(WarpOperation operation, std::uint32_t mask, std::uint64_t value,
                               unsigned source, Site site);
 unsigned lane();
-// A point at which another thread may run: every atomic is one.
-void atomic_point();
+// Before each atomic: tells the race runtime, and is a point at which another thread may run.
+void atomic_point(const void* address, std::size_t bytes, Site site);
+void fence();
+// Tells the race runtime of an access that the executor makes for the kernel (copies, fragments): the
+// compiler does not see those.
+void touch(Access kind, const void* address, std::size_t bytes, Site site);
 }  // namespace detail
 
 const char* error();
@@ -148,37 +158,50 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, const c
                          {file, line});
 }
 
-// Atomics need no atomic instruction here: a grid runs on one OS thread, and only atomic_point lets another
-// fiber run.
+// Real atomics, since a long launch may use several OS threads. The race runtime learns of them from
+// atomic_point and not from the compiler.
 template <class T, class Change>
-T atomic_change(T* address, Change change) {
-  detail::atomic_point();
-  const T old = *address;
-  *address = change(old);
+__attribute__((no_sanitize("thread"))) T atomic_change(T* address, Change change, Site site) {
+  detail::atomic_point(address, sizeof(T), site);
+  T old, next;
+  __atomic_load(address, &old, __ATOMIC_RELAXED);
+  do {
+    next = change(old);
+  } while (!__atomic_compare_exchange(address, &old, &next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
 template <class T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
-  return atomic_change(address, [value](T old) { return static_cast<T>(old + value); });
+T atomicAdd(T* address, std::type_identity_t<T> value, const char* file = __builtin_FILE(),
+            int line = __builtin_LINE()) {
+  return atomic_change(
+      address, [value](T old) { return static_cast<T>(old + value); }, Site{file, line});
 }
 template <class T>
-T atomicMin(T* address, std::type_identity_t<T> value) {
-  return atomic_change(address, [value](T old) { return value < old ? value : old; });
+T atomicMin(T* address, std::type_identity_t<T> value, const char* file = __builtin_FILE(),
+            int line = __builtin_LINE()) {
+  return atomic_change(
+      address, [value](T old) { return value < old ? value : old; }, Site{file, line});
 }
 template <class T>
-T atomicMax(T* address, std::type_identity_t<T> value) {
-  return atomic_change(address, [value](T old) { return old < value ? value : old; });
+T atomicMax(T* address, std::type_identity_t<T> value, const char* file = __builtin_FILE(),
+            int line = __builtin_LINE()) {
+  return atomic_change(
+      address, [value](T old) { return old < value ? value : old; }, Site{file, line});
 }
 template <class T>
-T atomicExch(T* address, std::type_identity_t<T> value) {
-  return atomic_change(address, [value](T) { return value; });
+T atomicExch(T* address, std::type_identity_t<T> value, const char* file = __builtin_FILE(),
+             int line = __builtin_LINE()) {
+  return atomic_change(
+      address, [value](T) { return value; }, Site{file, line});
 }
 template <class T>
-T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
-  return atomic_change(address, [compare, value](T old) { return old == compare ? value : old; });
+T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value,
+            const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return atomic_change(
+      address, [compare, value](T old) { return old == compare ? value : old; }, Site{file, line});
 }
-inline void __threadfence() {}
-inline void __threadfence_block() {}
+inline void __threadfence() { detail::fence(); }
+inline void __threadfence_block() { detail::fence(); }
 
 }  // namespace cpu
 }  // namespace sinktrap::simt

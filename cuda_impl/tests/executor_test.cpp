@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda_impl/simt/sanitizers.hpp"
 #include "cuda_impl/simt/simt.hpp"
 
 namespace sinktrap::simt {
@@ -276,6 +277,7 @@ __global__ void shared_overrun(int index) {
 }
 
 TEST(Executor, ReportsAWriteOutsideSharedMemory) {
+  if (address_sanitizer()) GTEST_SKIP() << "AddressSanitizer ends the process there (simt_address_test)";
   const auto words = std::vector<std::string>{"shared variable"};
   expect_report(words, {1, 1}, shared_overrun, 8);
   expect_report(words, {1, 1}, shared_overrun, -1);
@@ -285,6 +287,7 @@ TEST(Executor, ReportsAWriteOutsideSharedMemory) {
 __global__ void write_at(int* out, int index) { out[index] = 1; }
 
 TEST(Executor, GuardsReportWhichAllocationAndWhichSide) {
+  if (address_sanitizer()) GTEST_SKIP() << "AddressSanitizer ends the process there (simt_address_test)";
   Memory before(4), out(10), after(4);
   EXPECT_TRUE(launch({1, 1}, write_at, out.get(), 9)) << error();
   ASSERT_FALSE(launch({1, 1}, write_at, out.get(), 10));

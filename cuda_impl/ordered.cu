@@ -11,8 +11,7 @@
 // read for the tokens of its own slot only, and an operand's zero blocks are not read at all: fma(0, v, acc)
 // is not the identity when v is a NaN or infinity, or acc is -0. No kernel needs a barrier.
 #include "cuda_impl/grid.cuh"
-#include "cuda_impl/number.cuh"
-#include "cuda_impl/records.hpp"
+#include "cuda_impl/pieces.cuh"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 namespace {
@@ -27,6 +26,8 @@ __device__ inline Lanes zero() {
   for (int l = 0; l < kLanes; ++l) z.v[l] = 0.0f;
   return z;
 }
+
+__device__ inline float* floats(void* scratch) { return static_cast<float*>(scratch); }
 
 // dot(row, v) for a group.
 template <class E>
@@ -57,20 +58,15 @@ __device__ inline void dot(const typename E::Bits* row0, const typename E::Bits*
 }
 
 template <class E>
-__device__ inline float seam(const ForwardView& f, unsigned bit, float value) {
-  return f.seams & bit ? E::load(E::store(value)) : value;
-}
-template <class E>
 __device__ inline Lanes seam(const ForwardView& f, unsigned bit, Lanes values) {
   if (f.seams & bit)
     for (int l = 0; l < kLanes; ++l) values.v[l] = E::load(E::store(values.v[l]));
   return values;
 }
 
-// The slot of a lane's token; -1 for the base model and for lanes past the last token.
+// The slot of a lane's token.
 __device__ inline std::int64_t slot_of(const ForwardView& f, std::int64_t group, int lane) {
-  const std::int64_t t = group * kLanes + lane;
-  return t < f.T ? f.token_slot[t] : -1;
+  return slot_of(f, group * kLanes + lane);
 }
 
 // A slot, if `lane` is the first of the group's tokens that uses it; else -1. Walking the lanes with this
@@ -99,7 +95,7 @@ __global__ void bridge_kernel(ForwardView f) {
   const std::int64_t rows = f.outer * 2 * f.R, row = thread_index(), group = blockIdx.z;
   if (row >= rows) return;
   const auto* a = static_cast<const typename E::Bits*>(f.pool.buffers[SINKTRAP_BUFFER_GATE_UP_LORA_A]);
-  float* bridge = f.bridge + (group * rows + row) * kLanes;
+  float* bridge = floats(f.bridge) + (group * rows + row) * kLanes;
   for (int lane = 0; lane < kLanes; ++lane) {
     const std::int64_t slot = first_of_slot(f, group, lane);
     if (slot < 0) continue;
@@ -123,7 +119,7 @@ __global__ void activation_kernel(ForwardView f) {
   up = seam<E>(f, SINKTRAP_SEAM(BASE_Y), up);
 
   const std::int64_t o = f.outer == 1 ? 0 : e;
-  const float* bridge = f.bridge + (group * f.outer + o) * 2 * f.R * kLanes;
+  const float* bridge = floats(f.bridge) + (group * f.outer + o) * 2 * f.R * kLanes;
   for (int lane = 0; lane < kLanes; ++lane) {
     const std::int64_t slot = first_of_slot(f, group, lane);
     if (slot < 0) continue;
@@ -139,19 +135,14 @@ __global__ void activation_kernel(ForwardView f) {
     }
   }
 
-  float* act = f.act + ((group * f.n + e) * f.F + j) * kLanes;
+  float* act = floats(f.act) + ((group * f.n + e) * f.F + j) * kLanes;
   for (int l = 0; l < kLanes; ++l) {
     const std::int64_t t = group * kLanes + l;
     if (t >= f.T) {
       act[l] = 0.0f;
       continue;
     }
-    const float g = seam<E>(f, SINKTRAP_SEAM(Y), gate.v[l]), u = seam<E>(f, SINKTRAP_SEAM(Y), up.v[l]);
-    const float s = seam<E>(f, SINKTRAP_SEAM(SILU), ordered_silu(g));
-    const float p = seam<E>(f, SINKTRAP_SEAM(PRODUCT), s * u);
-    const float gamma = f.gammas_f32 ? static_cast<const float*>(f.gammas)[t * f.n + e]
-                                     : E::load(static_cast<const Bits*>(f.gammas)[t * f.n + e]);
-    act[l] = seam<E>(f, SINKTRAP_SEAM(ACT), p * gamma);
+    act[l] = activation<E>(f, gate.v[l], up.v[l], gamma_of<E>(f, t, e));
   }
 }
 
@@ -160,8 +151,8 @@ __global__ void down_bridge_kernel(ForwardView f) {
   using Bits = typename E::Bits;
   const std::int64_t rows = f.outer * f.R, row = thread_index(), group = blockIdx.z;
   if (row >= rows) return;
-  const float* act = f.act + group * f.n * f.F * kLanes;
-  float* bridge = f.down_bridge + (group * rows + row) * kLanes;
+  const float* act = floats(f.act) + group * f.n * f.F * kLanes;
+  float* bridge = floats(f.down_bridge) + (group * rows + row) * kLanes;
   for (int lane = 0; lane < kLanes; ++lane) {
     const std::int64_t slot = first_of_slot(f, group, lane);
     if (slot < 0) continue;
@@ -187,7 +178,7 @@ __device__ inline Lanes down_delta(const ForwardView& f, std::int64_t group, std
   // Rows of b_cat hold all experts side by side; with one outer factor that is a row of down_lora_b itself.
   const void* operand = f.pool.b_cat != nullptr ? f.pool.b_cat : f.pool.buffers[SINKTRAP_BUFFER_DOWN_LORA_B];
   const auto* row = static_cast<const typename E::Bits*>(operand) + (slot * f.H + h) * f.outer * f.R;
-  const float* bridge = f.down_bridge + group * f.outer * f.R * kLanes;
+  const float* bridge = floats(f.down_bridge) + group * f.outer * f.R * kLanes;
   Lanes total = zero();
   for (std::int64_t o = 0; o < f.outer; ++o) {
     const Lanes term =
@@ -207,7 +198,7 @@ __global__ void output_kernel(ForwardView f) {
   for (std::int64_t e = 0; e < f.n; ++e) {
     const Lanes term =
         seam<E>(f, SINKTRAP_SEAM(EXPERT_OUT),
-                dot<E>(w2 + (e * f.H + h) * f.F, f.act + (group * f.n + e) * f.F * kLanes, f.F));
+                dot<E>(w2 + (e * f.H + h) * f.F, floats(f.act) + (group * f.n + e) * f.F * kLanes, f.F));
     for (int l = 0; l < kLanes; ++l) result.v[l] = e == 0 ? term.v[l] : result.v[l] + term.v[l];
   }
   result = seam<E>(f, SINKTRAP_SEAM(BASE_OUT), result);
@@ -240,7 +231,7 @@ bool run(const ForwardView& f) {
 
 }  // namespace
 
-bool run_forward(const ForwardView& view) {
+bool run_ordered(const ForwardView& view) {
   switch (view.type) {
     case Type::bf16:
       return run<Bf16>(view);

@@ -1,0 +1,30 @@
+// How much scratch a forward pass needs, and where its parts lie.
+#pragma once
+#include <cstdint>
+
+#include "cuda_impl/host/device_buffer.hpp"
+#include "cuda_impl/records.hpp"
+
+namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
+
+// Scratch of a kernel for the layer and pool in a view, for groups of tokens.
+class ScratchPlan {
+ public:
+  // Sets the view's pitches and splits.
+  ScratchPlan(Kernel kernel, ForwardView& view);
+
+  std::int64_t group_tokens() const { return group_tokens_; }
+  // Groups of one launch: what kScratchBytes and the grid allow, at least 1.
+  std::int64_t max_groups() const { return max_groups_; }
+  // Makes `buffer` hold `groups` groups and points the view into it.
+  void place(std::int64_t groups, DeviceBuffer& buffer, ForwardView& view) const;
+
+ private:
+  enum { kPackedX, kBridge, kAct, kDownBridge, kPartial, kParts };
+
+  std::uint64_t bytes_[kParts] = {};  // of one group
+  std::int64_t group_tokens_ = 0, max_groups_ = 1;
+  bool fill_;
+};
+
+}  // namespace sinktrap::cuda_impl::SINKTRAP_TARGET

@@ -1,0 +1,29 @@
+# sinktrap_race: the runtime behind -fsanitize=thread (simt/race.hpp). What links it is linked without libtsan, and its
+# calls to memcpy and the like, which compilers do not instrument, go through the runtime too.
+sinktrap_library(sinktrap_race SOURCES simt/places.cpp simt/race.cpp simt/race_callbacks.cpp simt/race_report.cpp
+                 LIBS sinktrap_executor PRIVATE_LIBS ${CMAKE_DL_LIBS})
+target_link_options(sinktrap_race INTERFACE -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
+
+# For kernels only, and for host sources that share inline functions with them. -O1 keeps accesses where they are
+# written; paths from the project's root are what reports show.
+set(SINKTRAP_RACE_OPTIONS -fsanitize=thread -O1 -g -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND SINKTRAP_RACE_OPTIONS --param=tsan-distinguish-volatile=1)
+else()
+  list(APPEND SINKTRAP_RACE_OPTIONS "SHELL:-mllvm -tsan-distinguish-volatile=1")
+endif()
+
+add_library(sinktrap_race_kernels OBJECT ${SINKTRAP_KERNEL_SOURCES} ${SINKTRAP_HOST_SOURCES})
+target_link_libraries(sinktrap_race_kernels PRIVATE sinktrap_flags sinktrap_contract)
+target_compile_options(sinktrap_race_kernels PRIVATE ${SINKTRAP_RACE_OPTIONS} -fvisibility=hidden)
+
+# One plug-in for each kernel: ./sinktrap run --impl .../libsinktrap_race_ordered.so
+set(SINKTRAP_RACE_PLUGINS ordered tiled mma decode)
+foreach(kernel IN LISTS SINKTRAP_RACE_PLUGINS)
+  add_library(sinktrap_race_${kernel} MODULE race_plugin.cpp $<TARGET_OBJECTS:sinktrap_race_kernels>)
+  target_link_libraries(sinktrap_race_${kernel} PRIVATE sinktrap_contract sinktrap_race)
+  target_compile_definitions(sinktrap_race_${kernel} PRIVATE SINKTRAP_RACE_KERNEL=${kernel}
+                                                             SINKTRAP_RACE_NAME="${kernel}")
+  # Nothing but the entry point is visible: the program has functions of the same names.
+  target_link_options(sinktrap_race_${kernel} PRIVATE -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,defs)
+endforeach()
