@@ -136,17 +136,18 @@ __device__ void stage(const ForwardView& f, const Shape<kPass>& shape, std::int6
 
 // Lane t gets the sum over the lanes of v[t]. Halves are exchanged: a lane keeps the tokens whose bit is its
 // own and gives the others away, so 31 shuffles do for 32 sums.
+template <int kHalf = kTokens / 2>
 __device__ inline float sum_of_lanes(float (&v)[kTokens]) {
+  const bool upper = static_cast<int>(threadIdx.x) & kHalf;
   SINKTRAP_UNROLL
-  for (int half = kTokens / 2; half > 0; half /= 2) {
-    const bool upper = static_cast<int>(threadIdx.x) & half;
-    SINKTRAP_UNROLL
-    for (int i = 0; i < half; ++i) {
-      const float keep = upper ? v[i + half] : v[i], give = upper ? v[i] : v[i + half];
-      v[i] = keep + __shfl_xor_sync(0xffffffffu, give, half);
-    }
+  for (int i = 0; i < kHalf; ++i) {
+    const float keep = upper ? v[i + kHalf] : v[i], give = upper ? v[i] : v[i + kHalf];
+    v[i] = keep + __shfl_xor_sync(0xffffffffu, give, kHalf);
   }
-  return v[0];
+  if constexpr (kHalf > 1)
+    return sum_of_lanes<kHalf / 2>(v);
+  else
+    return v[0];
 }
 
 template <class E, Pass kPass>

@@ -40,7 +40,10 @@ struct Example {
 struct Batch {
   static constexpr std::int64_t kT = 21;
   Batch(Element type, bool per_expert, const char* options = "", Kernel kernel = Kernel::ordered)
-      : layer(type, 3, 7, 5, options, SINKTRAP_W13_INTERLEAVED, kernel), x(type, {kT, 7}), gammas(type, {kT, 3}), out(type, {kT, 7}) {
+      : layer(type, 3, 7, 5, options, SINKTRAP_W13_INTERLEAVED, kernel),
+        x(type, {kT, 7}),
+        gammas(type, {kT, 3}),
+        out(type, {kT, 7}) {
     layer.make_pool(4, per_expert ? 3 : 1, 2);
     for (HostTensor* t :
          {&x, &gammas, &layer.w13, &layer.w2, &layer.pool[0], &layer.pool[1], &layer.pool[2], &layer.pool[3]})
@@ -63,6 +66,8 @@ struct Batch {
   std::vector<std::int32_t> slots;
 };
 
-inline Values row_of(const Values& all, std::int64_t t) { return {all.begin() + t * 7, all.begin() + (t + 1) * 7}; }
+inline Values row_of(const Values& all, std::int64_t t) {
+  return {all.begin() + t * 7, all.begin() + (t + 1) * 7};
+}
 
 }  // namespace sinktrap::cuda_impl

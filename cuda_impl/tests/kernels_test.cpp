@@ -13,7 +13,8 @@ constexpr Kernel kKernels[] = {Kernel::tiled, Kernel::mma, Kernel::decode};
 std::string name(Kernel kernel) { return simt_table(kernel)->name; }
 
 TEST(Kernels, ExamplesByHand) {
-  // The values of forward_test.cpp. All seams are exact in f16; only out = 8580 is rounded, to a multiple of 8.
+  // The values of forward_test.cpp. All seams are exact in f16; only out = 8580 is rounded, to a multiple
+  // of 8.
   for (Kernel kernel : kKernels)
     for (std::int32_t w13 : {SINKTRAP_W13_INTERLEAVED, SINKTRAP_W13_CONTIGUOUS})
       for (bool per_expert : {false, true}) {
@@ -60,7 +61,8 @@ TEST(Kernels, SchedulesDoNotChangeABit) {
   for (Kernel kernel : kKernels) {
     const Values expected = Batch(Element::f16, true, "", kernel).run();
     for (int seed = 1; seed <= 20; ++seed)
-      EXPECT_EQ(Batch(Element::f16, true, ("schedule=" + std::to_string(seed)).c_str(), kernel).run(), expected)
+      EXPECT_EQ(Batch(Element::f16, true, ("schedule=" + std::to_string(seed)).c_str(), kernel).run(),
+                expected)
           << name(kernel) << " schedule " << seed;
   }
 }
@@ -90,9 +92,9 @@ TEST(Kernels, NanAndInfinityStayInTheirTokenAndTheirSlot) {
       }
 }
 
-// Gate 64 from x[0]; up from the last column of x: a tail of K that is dropped gives 0. One weight of each row
-// of w2, in its last column, makes out = act of the last feature. Extents around vectors of 8, steps of 32 and
-// tiles of 32, 64 and 128.
+// Gate 64 from x[0]; up from the last column of x: a tail of K that is dropped gives 0. One weight of each
+// row of w2, in its last column, makes out = act of the last feature. Extents around vectors of 8, steps of
+// 32 and tiles of 32, 64 and 128.
 TEST(Kernels, TailsOfEveryExtentCount) {
   for (Kernel kernel : kKernels)
     for (std::int64_t H : {2, 7, 8, 33, 65, 129})
@@ -111,8 +113,9 @@ TEST(Kernels, TailsOfEveryExtentCount) {
             x.set(t * H, 64);
             x.set(t * H + H - 1, H == 1 ? 64 : static_cast<double>(t + 1));
           }
-          ASSERT_EQ(layer.forward(x, gammas, std::vector<std::int32_t>(static_cast<std::size_t>(T), -1), out).code,
-                    SINKTRAP_OK);
+          ASSERT_EQ(
+              layer.forward(x, gammas, std::vector<std::int32_t>(static_cast<std::size_t>(T), -1), out).code,
+              SINKTRAP_OK);
           for (std::int64_t t = 0; t < T; ++t)
             for (std::int64_t h : {std::int64_t{0}, H / 2, H - 1})
               ASSERT_EQ(out.at(t * H + h), 64.0 * static_cast<double>(t + 1))
@@ -120,8 +123,8 @@ TEST(Kernels, TailsOfEveryExtentCount) {
         }
 }
 
-// 40 tokens of 40 slots, none of them the same as a neighbour's: out = 64 * (slot + 1) through the delta of up
-// alone, with a rank that is no multiple of a vector.
+// 40 tokens of 40 slots, none of them the same as a neighbour's: out = 64 * (slot + 1) through the delta of
+// up alone, with a rank that is no multiple of a vector.
 TEST(Kernels, EveryTokenOfATileMayHaveItsOwnSlot) {
   constexpr std::int64_t kSlots = 40, kR = 11;
   for (Kernel kernel : kKernels) {
@@ -131,11 +134,12 @@ TEST(Kernels, EveryTokenOfATileMayHaveItsOwnSlot) {
     layer.make_pool(kSlots, 1, kR);
     for (HostTensor& t : layer.pool) t.fill(0);
     for (std::int64_t s = 0; s < kSlots; ++s) {
-      layer.pool[0].set(((s * 2 + 1) * kR + kR - 1) * 2 + 1, 1);                        // up A, last row: x[1]
+      layer.pool[0].set(((s * 2 + 1) * kR + kR - 1) * 2 + 1, 1);                 // up A, last row: x[1]
       layer.pool[1].set((s * 2 + 1) * kR + kR - 1, static_cast<double>(s + 1));  // up B, last column
     }
     ASSERT_EQ(layer.bind().code, SINKTRAP_OK);
-    HostTensor x(Element::bf16, {kSlots, 2}), gammas(Element::bf16, {kSlots, 1}), out(Element::bf16, {kSlots, 2});
+    HostTensor x(Element::bf16, {kSlots, 2}), gammas(Element::bf16, {kSlots, 1}),
+        out(Element::bf16, {kSlots, 2});
     gammas.fill(1);
     std::vector<std::int32_t> slots;
     for (std::int64_t t = 0; t < kSlots; ++t) {
@@ -151,8 +155,7 @@ TEST(Kernels, EveryTokenOfATileMayHaveItsOwnSlot) {
 TEST(Kernels, TablesDeclareWhatTheKernelsCan) {
   const std::uint64_t never = SINKTRAP_CAN_F32 | SINKTRAP_IS_ORDERED | SINKTRAP_CAN_CHOOSE_SEAMS;
   const char* const names[] = {"simt:tiled", "simt:mma", "simt:decode"};
-  const std::uint32_t tiles =
-      SINKTRAP_SEAM(GATE_UP_BRIDGE) | SINKTRAP_SEAM(ACT) | SINKTRAP_SEAM(DOWN_BRIDGE);
+  const std::uint32_t tiles = SINKTRAP_SEAM(GATE_UP_BRIDGE) | SINKTRAP_SEAM(ACT) | SINKTRAP_SEAM(DOWN_BRIDGE);
   for (std::size_t i = 0; i < 3; ++i) {
     const auto& table = *simt_table(kKernels[i]);
     EXPECT_STREQ(table.name, names[i]);
@@ -161,8 +164,8 @@ TEST(Kernels, TablesDeclareWhatTheKernelsCan) {
     EXPECT_EQ(table.declaration.deterministic, 1);
     HostTensor w13(Element::f32, {1, 2, 1}), w2(Element::f32, {1, 1, 1});
     DLTensor w13_view = w13.view(), w2_view = w2.view();
-    sinktrap_layer layer{sizeof(sinktrap_layer), SINKTRAP_W13_INTERLEAVED, 1, 1, 1, {kDLFloat, 32, 1}, &w13_view,
-                         &w2_view};
+    sinktrap_layer layer{
+        sizeof(sinktrap_layer), SINKTRAP_W13_INTERLEAVED, 1, 1, 1, {kDLFloat, 32, 1}, &w13_view, &w2_view};
     sinktrap_instance* instance = nullptr;
     Verdict v{};
     EXPECT_EQ(table.create(&layer, "", &instance, &v), SINKTRAP_UNSUPPORTED);
