@@ -134,20 +134,20 @@ __device__ void stage(const ForwardView& f, const Shape<kPass>& shape, std::int6
   }
 }
 
-// Lane t gets the sum over the lanes of v[t]. Halves are exchanged: a lane keeps the tokens whose bit is its
-// own and gives the others away, so 31 shuffles do for 32 sums.
-template <int kHalf = kTokens / 2>
-__device__ inline float sum_of_lanes(float (&v)[kTokens]) {
-  const bool upper = static_cast<int>(threadIdx.x) & kHalf;
+// Lane t gets the sum over the lanes, ascending, of v[t], through `memory` of the warp's own: [token][lane],
+// with the lanes of a row exchanged so that neither direction meets in a bank.
+using WarpSums = float[kTokens * kWarp];
+__device__ inline float sum_of_lanes(const float (&v)[kTokens], int tokens, float* memory) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  __syncwarp();  // what a row before this one left has been read
   SINKTRAP_UNROLL
-  for (int i = 0; i < kHalf; ++i) {
-    const float keep = upper ? v[i + kHalf] : v[i], give = upper ? v[i] : v[i + kHalf];
-    v[i] = keep + __shfl_xor_sync(0xffffffffu, give, kHalf);
-  }
-  if constexpr (kHalf > 1)
-    return sum_of_lanes<kHalf / 2>(v);
-  else
-    return v[0];
+  for (int t = 0; t < kTokens; ++t)
+    if (t < tokens) memory[t * kWarp + (lane ^ t)] = v[t];
+  __syncwarp();
+  float sum = 0.0f;
+  if (lane < tokens)
+    for (int l = 0; l < kWarp; ++l) sum = sum + memory[lane * kWarp + (l ^ lane)];
+  return sum;
 }
 
 template <class E, Pass kPass>
@@ -203,10 +203,13 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_wid
   }
 
   const std::int64_t partial_rows = shape.base_rows + shape.lora_rows;
+  static_assert(sizeof(Operand) >= kWarps * sizeof(WarpSums));
+  float* sums = &operand.v[0][0] + warp * kTokens * kWarp;
+  __syncthreads();  // the operand has been read
   SINKTRAP_UNROLL
   for (int r = 0; r < kWarpRows; ++r) {
-    if (rows[r].tokens == 0) continue;
-    const float sum = sum_of_lanes(acc[r]);
+    if (rows[r].tokens == 0) continue;  // of the whole warp
+    const float sum = sum_of_lanes(acc[r], static_cast<int>(f.T), sums);
     if (rows[r].tokens >> lane & 1u)
       f.partial[(split * partial_rows + rows[r].place) * kDecodeTokens + lane] = sum;
   }
