@@ -82,6 +82,7 @@ ForwardInputs make_inputs(const ForwardCase& c) {
   else
     fill_random(c, in);
   for (const Put& put : c.layer.put) apply_put(put, in);
+  in.independent = c.layer.fill == Fill::dense && c.layer.put.empty();
   return in;
 }
 

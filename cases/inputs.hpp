@@ -16,6 +16,7 @@ struct ForwardInputs {
   Tensor w13, w2;                                  // [n,2F,H], [n,H,F]
   std::array<Tensor, SINKTRAP_BUFFER_COUNT> pool;  // the four buffers
   Tensor x, gammas, token_slot;                    // [T,H], [T,n], [T] i32
+  bool independent = false;  // every element of a weight, and of one token, was drawn by itself (fill dense)
   std::int64_t T() const { return x.extent(0); }
   std::int64_t outer() const { return layout == ExpertLayout::shared ? 1 : d.n; }
 };
