@@ -21,6 +21,11 @@ struct ForwardInputs {
   std::int64_t outer() const { return layout == ExpertLayout::shared ? 1 : d.n; }
 };
 
+// A batch of more tokens than this repeats the rows (x and gammas) of at most this many of its tokens, those
+// of each slot at random positions, so that a reference has to compute few rows and can compare every
+// position. One row for each slot that occurs at least.
+constexpr std::int64_t kDistinctRows = 256;
+
 // Deterministic in the case alone: the same line gives the same bytes with every compiler.
 ForwardInputs make_inputs(const ForwardCase& c);
 

@@ -22,9 +22,11 @@ namespace {
 // 2 exp(-8.1^2 / 2) = 1.1e-14 for each element.
 constexpr double kLambda = 8.1;
 // A sum of K terms errs by sqrt(K) u S where its roundings are independent (Higham and Mary 2019, "A new
-// approach to probabilistic rounding error analysis", with lambda kept outside). A tensor core cuts toward
-// zero: each block of 16 products drifts by up to one unit, which stays linear in K.
-constexpr double kBlock = 16;
+// approach to probabilistic rounding error analysis", with lambda kept outside). What truncates, drifts
+// toward zero instead: by up to u |partial sum| at each of at most K places. The partial sums of
+// independently drawn terms stay below lambda sqrt(sum w^2 v^2), and for normal factors sqrt(sum w^2 v^2) =
+// (pi / 2) S / sqrt(K): the drift is at most lambda times (pi / 2) sqrt(K) u S.
+constexpr double kDrift = 1.5707963267948966;
 // Magnitudes that a seam rounds contain the errors made before: 4 deviations of them, enough for a half unit
 // that changes only at powers of two.
 constexpr double kDeviations = 4;
@@ -33,7 +35,7 @@ constexpr double kAddition = 2 * 0x1p-24;
 
 double random_sum(std::int64_t K, double S) {
   const double k = static_cast<double>(K);
-  return (std::sqrt(k) + k / kBlock) * kUnit * S;
+  return (1 + kDrift) * std::sqrt(k) * kUnit * S;
 }
 double square(double v) { return v * v; }
 

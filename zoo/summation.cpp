@@ -112,7 +112,7 @@ class Sum {
   float block(float acc, std::size_t first, std::size_t last) const {
     int top = INT32_MIN;
     const auto look = [&](double v) {
-      if (v != 0) top = std::max(top, std::ilogb(v));
+      if (v != 0) top = std::max(top, std::isfinite(v) ? std::ilogb(v) : INT32_MAX);
     };
     look(acc);
     for (std::size_t k = first; k < last; ++k) look(static_cast<double>(t_.w[k]) * t_.v[k]);

@@ -9,6 +9,7 @@ namespace {
 // exp within 2^-22: 2^k times a polynomial in the rest r, |r| <= ln 2 / 2, of degree 6 (the next term is r^7
 // / 5040 < 2^-22.9); infinity and 0 outside the range, as ex2.approx gives.
 float fast_exp(float v) {
+  if (std::isnan(v)) return v;
   const float t = v * 1.44269504f;
   if (t > 130.0f) return HUGE_VALF;
   if (t < -150.0f) return 0.0f;

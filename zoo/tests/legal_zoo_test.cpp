@@ -1,4 +1,4 @@
-// No legal implementation is ever called wrong: 5,000 generated cases, four legal implementations each.
+// No legal implementation is ever called wrong: 6,000 generated cases, four legal implementations each.
 #include "zoo/tests/drive.hpp"
 
 namespace sinktrap::zoo::test {
@@ -17,6 +17,14 @@ TEST(LegalZoo, NoneLeavesABound) {
   EXPECT_EQ(d.cases, 2500);
   EXPECT_EQ(d.unjudged, 0);
   EXPECT_GT(d.bound_use, 0.5);  // a bound that nobody comes near would say nothing
+}
+
+// NaN, infinity, subnormal and huge values, flushed or kept.
+TEST(LegalZoo, NoneSendsAHostileValueAstray) {
+  const Driven d = drive(Generator::forward_hostile, 3'000'000, 1000, 4);
+  report(d);
+  EXPECT_EQ(d.cases, 1000);
+  EXPECT_LT(d.unjudged, d.elements / 2);
 }
 
 }  // namespace
