@@ -1,8 +1,11 @@
 #include "cases/inputs.hpp"
 
+#include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "cases/fill.hpp"
+#include "cases/random.hpp"
 
 namespace sinktrap {
 namespace {
@@ -43,10 +46,69 @@ void check(const ForwardCase& c) {
     if (s < -1 || s >= c.layer.d.S) refuse("a token's slot is not in -1..S-1");
 }
 
+// The tokens of a large batch that have rows of their own: up to kDistinctRows of them, of each slot in turn.
+// `source[t]` is the index, among them, of the row that token t repeats.
+struct Repeats {
+  std::vector<std::int32_t> slots;   // of the tokens with rows of their own
+  std::vector<std::int32_t> source;  // [T]
+};
+Repeats repeats_of(const ForwardCase& c) {
+  Repeats r;
+  std::map<std::int32_t, std::vector<std::int32_t>> rows_of;
+  for (const std::int32_t s : c.slots) rows_of[s];
+  const std::int64_t slots = static_cast<std::int64_t>(rows_of.size());
+  const auto each =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, kDistinctRows / std::max<std::int64_t>(slots, 1)));
+  Random random(c.layer.seed, 3 * kRoles);
+  for (const std::int32_t s : c.slots) {
+    std::vector<std::int32_t>& rows = rows_of[s];
+    if (rows.size() < each) {
+      rows.push_back(static_cast<std::int32_t>(r.slots.size()));
+      r.slots.push_back(s);
+      r.source.push_back(rows.back());
+    } else {
+      r.source.push_back(rows[random.below(static_cast<std::uint32_t>(rows.size()))]);
+    }
+  }
+  return r;
+}
+
+Tensor repeated(const Tensor& rows, const std::vector<std::int32_t>& source) {
+  std::vector<std::int64_t> shape = rows.shape();
+  const std::size_t bytes = rows.bytes().size() / static_cast<std::size_t>(shape[0]);
+  shape[0] = static_cast<std::int64_t>(source.size());
+  Tensor out(rows.type(), std::move(shape));
+  for (std::size_t t = 0; t < source.size(); ++t)
+    std::copy_n(
+        rows.bytes().begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(source[t]) * bytes),
+        bytes, out.bytes().begin() + static_cast<std::ptrdiff_t>(t * bytes));
+  return out;
+}
+
+// The case of the distinct rows alone, then every token's row from there.
+ForwardInputs repeat_rows(const ForwardCase& c, const Repeats& repeats) {
+  Allowance allowance;
+  allowance.take({c.T(), c.layer.d.H}, c.layer.type);
+  ForwardCase few = c;
+  few.slots = repeats.slots;
+  few.layer.put.clear();
+  ForwardInputs in = make_inputs(few);
+  in.x = repeated(in.x, repeats.source);
+  in.gammas = repeated(in.gammas, repeats.source);
+  in.token_slot = repeated(in.token_slot, repeats.source);
+  for (const Put& put : c.layer.put) apply_put(put, in);
+  in.independent = in.independent && c.layer.put.empty();
+  return in;
+}
+
 }  // namespace
 
 ForwardInputs make_inputs(const ForwardCase& c) {
   check(c);
+  if (c.T() > kDistinctRows) {
+    const Repeats repeats = repeats_of(c);
+    if (repeats.slots.size() < c.slots.size()) return repeat_rows(c, repeats);
+  }
   const auto [n, H, F, R, S] = c.layer.d;
   const std::int64_t T = c.T();
   const Element type = c.layer.type;
@@ -82,6 +144,7 @@ ForwardInputs make_inputs(const ForwardCase& c) {
   else
     fill_random(c, in);
   for (const Put& put : c.layer.put) apply_put(put, in);
+  in.independent = c.layer.fill == Fill::dense && c.layer.put.empty();
   return in;
 }
 

@@ -16,9 +16,15 @@ struct ForwardInputs {
   Tensor w13, w2;                                  // [n,2F,H], [n,H,F]
   std::array<Tensor, SINKTRAP_BUFFER_COUNT> pool;  // the four buffers
   Tensor x, gammas, token_slot;                    // [T,H], [T,n], [T] i32
+  bool independent = false;  // every element of a weight, and of one token, was drawn by itself (fill dense)
   std::int64_t T() const { return x.extent(0); }
   std::int64_t outer() const { return layout == ExpertLayout::shared ? 1 : d.n; }
 };
+
+// A batch of more tokens than this repeats the rows (x and gammas) of at most this many of its tokens, those
+// of each slot at random positions, so that a reference has to compute few rows and can compare every
+// position. One row for each slot that occurs at least.
+constexpr std::int64_t kDistinctRows = 256;
 
 // Deterministic in the case alone: the same line gives the same bytes with every compiler.
 ForwardInputs make_inputs(const ForwardCase& c);

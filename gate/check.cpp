@@ -12,6 +12,7 @@
 #include "gate/report.hpp"
 #include "gate/terminal.hpp"
 #include "judge/worker.hpp"
+#include "reference/power.hpp"
 
 namespace sinktrap {
 namespace {
@@ -50,7 +51,9 @@ int processors() { return static_cast<int>(std::max(1u, std::thread::hardware_co
 
 void print_judgement(const Implementation& implementation, const Law& law, const Judgement& j) {
   std::string extra = j.reason.empty() ? "" : ": " + j.reason;
-  if (j.status == Status::passed && j.bound_use > 0) extra = fmt::format(" (bound used {:.3f})", j.bound_use);
+  if (j.status == Status::passed && j.bound_use > 0)
+    extra = fmt::format(" (bound used {:.3f}, mostly {})", j.bound_use,
+                        j.bound_stage.empty() ? "-" : j.bound_stage);
   fmt::print("{} {} {}{}\n", paint(j.status, std::string(status_name(j.status))), implementation.argument(),
              law.id, extra);
   for (const std::string& d : j.details) fmt::print("    {}\n", d);
@@ -164,8 +167,12 @@ int list_command(const std::string& what) {
   } else if (what == "statuses") {
     for (int s = 0; s < kStatusCount; ++s)
       fmt::print("{:<12} {}\n", status_name(static_cast<Status>(s)), status_meaning(static_cast<Status>(s)));
+  } else if (what == "faults") {
+    for (const reference::FaultKindRow& row : reference::fault_kinds())
+      fmt::print("{:<20} {}\n", row.name, row.meaning);
   } else {
-    return bad_input(fmt::format("list {}: expected implementations, laws, suites or statuses", what));
+    return bad_input(
+        fmt::format("list {}: expected implementations, laws, suites, statuses or faults", what));
   }
   return 0;
 }

@@ -100,8 +100,8 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
 
   std::string what;
-  CLI::App* list_app = app.add_subcommand("list", "implementations, laws, suites or statuses");
-  list_app->add_option("what", what, "implementations, laws, suites or statuses")->required();
+  CLI::App* list_app = app.add_subcommand("list", "implementations, laws, suites, statuses or faults");
+  list_app->add_option("what", what, "implementations, laws, suites, statuses or faults")->required();
 
   try {
     app.parse(argc, argv);

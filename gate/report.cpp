@@ -34,7 +34,8 @@ std::string table(const RunResult& result, const ImplementationResult& mine) {
                                              count(r, Status::vacuous),
                                              count(r, Status::skipped) + count(r, Status::unsupported)};
     for (std::size_t i = 0; i < row.size(); ++i) sum[i] += row[i];
-    const std::string use = r.bound_use > 0 ? fmt::format("{:.3f}", r.bound_use) : "-";
+    const std::string stage = r.bound_stage.empty() ? "" : fmt::format(" ({})", r.bound_stage);
+    const std::string use = r.bound_use > 0 ? fmt::format("{:.3f}{}", r.bound_use, stage) : "-";
     const std::string line =
         fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}  {}", result.laws[l]->id, width, row[0],
                     row[1], row[2], row[3], row[4], row[5], use);
@@ -42,6 +43,18 @@ std::string table(const RunResult& result, const ImplementationResult& mine) {
   }
   return text + fmt::format("{:<{}}  {:>7} {:>7} {:>6} {:>7} {:>7} {:>7}\n", "all", width, sum[0], sum[1],
                             sum[2], sum[3], sum[4], sum[5]);
+}
+
+// Which kinds of fault the judged cases could see: of those that have a place for it, how many.
+std::string power_line(const ImplementationResult& mine) {
+  std::string text;
+  for (const reference::FaultKindRow& row : reference::fault_kinds()) {
+    const auto k = static_cast<std::size_t>(row.kind);
+    std::int64_t seen = 0, all = 0;
+    for (const LawResult& r : mine.laws) seen += r.kinds_seen[k], all += r.kinds_seen[k] + r.kinds_vacuous[k];
+    if (all > 0) text += fmt::format("{} {} {}/{}", text.empty() ? "" : ",", row.name, seen, all);
+  }
+  return text.empty() ? "" : fmt::format("  faults that the cases could see:{}\n", text);
 }
 
 std::string failure_block(const RunResult& result, const ImplementationResult& mine, std::size_t l) {
@@ -100,6 +113,7 @@ std::string text_report(const RunResult& result) {
     text +=
         fmt::format("{} (suite {}, seed {})\n", mine.implementation->argument(), result.suite, result.seed);
     text += table(result, mine);
+    text += power_line(mine);
     std::map<std::string, std::int64_t> skips;
     for (const LawResult& r : mine.laws)
       for (const auto& [why, times] : r.notes)

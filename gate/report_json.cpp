@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "gate/report.hpp"
 
@@ -12,6 +13,19 @@ Json counts_json(const LawResult& r) {
   for (int s = 0; s < kStatusCount; ++s)
     counts[std::string(status_name(static_cast<Status>(s)))] = r.counts[static_cast<std::size_t>(s)];
   return counts;
+}
+
+// Power per fault kind over some laws: in how many judgements the case could see it, and in how many it could
+// not.
+Json power_json(std::span<const LawResult> laws) {
+  Json power = Json::object();
+  for (const reference::FaultKindRow& row : reference::fault_kinds()) {
+    const auto k = static_cast<std::size_t>(row.kind);
+    std::int64_t seen = 0, vacuous = 0;
+    for (const LawResult& r : laws) seen += r.kinds_seen[k], vacuous += r.kinds_vacuous[k];
+    power[std::string(row.name)] = {{"seen", seen}, {"vacuous", vacuous}};
+  }
+  return power;
 }
 
 Json failure_json(const Implementation& implementation, const Law& law, const Failure& f) {
@@ -44,6 +58,7 @@ std::string json_report(const RunResult& result) {
     Json implementation;
     implementation["name"] = mine.implementation->name();
     implementation["argument"] = mine.implementation->argument();
+    implementation["power"] = power_json(mine.laws);
     implementation["laws"] = Json::array();
     for (std::size_t l = 0; l < result.laws.size(); ++l) {
       const LawResult& r = mine.laws[l];
@@ -55,6 +70,8 @@ std::string json_report(const RunResult& result) {
       law["elements"] = r.elements;
       law["unjudged_elements"] = r.unjudged;
       law["bound_used"] = r.bound_use;
+      law["bound_stage"] = r.bound_stage;
+      law["power"] = power_json({&r, 1});
       law["notes"] = r.notes;
       law["failures"] = Json::array();
       for (const Failure& f : r.failures)

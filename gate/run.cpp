@@ -165,9 +165,13 @@ class Runner {
     ++r.counts[static_cast<std::size_t>(j.status)];
     r.elements += j.elements;
     r.unjudged += j.unjudged;
-    r.bound_use = std::max(r.bound_use, j.bound_use);
     if (j.status == Status::crashed) ++fatal_[task.law];
     if (j.status == Status::timed_out) fatal_[task.law] += ++hangs_ > kHangs ? kFatalCasesPerLaw : 1;
+    if (j.bound_use > r.bound_use) r.bound_use = j.bound_use, r.bound_stage = j.bound_stage;
+    for (std::size_t k = 0; k < r.kinds_seen.size(); ++k) {
+      r.kinds_seen[k] += j.kinds_seen >> k & 1u;
+      r.kinds_vacuous[k] += j.kinds_vacuous >> k & 1u;
+    }
     if (is_bad(j.status)) {
       r.failures.push_back({task.line, j, "", {}});
       save(mine, task, j);

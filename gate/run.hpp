@@ -9,6 +9,7 @@
 
 #include "gate/corpus.hpp"
 #include "properties/law.hpp"
+#include "reference/power.hpp"
 
 namespace sinktrap {
 
@@ -35,6 +36,10 @@ struct LawResult {
   std::array<std::int64_t, kStatusCount> counts{};
   std::int64_t elements = 0, unjudged = 0;
   double bound_use = 0;
+  std::string bound_stage;  // where most of the bound comes from at that element
+  // Judgements whose case could see a kind of fault, and those whose case could not though it has a place for
+  // it.
+  std::array<std::int64_t, reference::kFaultKinds> kinds_seen{}, kinds_vacuous{};
   std::vector<Failure> failures;              // every failing line; the first is shrunk
   std::map<std::string, std::int64_t> notes;  // reasons of skipped, unsupported and vacuous cases
   std::int64_t cases() const;

@@ -40,6 +40,37 @@ class Differences {
   std::vector<std::string> details_;
 };
 
+// Pairs every element of `found` with its place in the expected values.
+class Rows {
+ public:
+  Rows(std::size_t expected, const Tensor& found, const std::vector<std::int32_t>* row_of)
+      : expected_(static_cast<std::int64_t>(expected)), size_(found.size()), row_of_(row_of) {
+    if (row_of_ != nullptr && !row_of_->empty()) width_ = size_ / static_cast<std::int64_t>(row_of_->size());
+  }
+  bool fit() const {
+    if (row_of_ == nullptr) return expected_ == size_;
+    if (width_ * static_cast<std::int64_t>(row_of_->size()) != size_) return false;
+    for (const std::int32_t r : *row_of_)
+      if (r < 0 || (r + 1) * width_ > expected_) return false;
+    return true;
+  }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    if (row_of_ == nullptr) {
+      for (std::int64_t i = 0; i < size_; ++i) visit(i, static_cast<std::size_t>(i));
+      return;
+    }
+    for (std::size_t t = 0; t < row_of_->size(); ++t) {
+      const std::int64_t from = (*row_of_)[t] * width_, to = static_cast<std::int64_t>(t) * width_;
+      for (std::int64_t h = 0; h < width_; ++h) visit(to + h, static_cast<std::size_t>(from + h));
+    }
+  }
+
+ private:
+  std::int64_t expected_, size_, width_ = 0;
+  const std::vector<std::int32_t>* row_of_;
+};
+
 Judgement wrong_shape(std::string_view what) {
   Judgement j;
   j.status = Status::failed;
@@ -49,14 +80,16 @@ Judgement wrong_shape(std::string_view what) {
 
 }  // namespace
 
-Judgement compare_exact(const std::vector<double>& expected, const Tensor& found, std::string_view what) {
-  if (static_cast<std::int64_t>(expected.size()) != found.size()) return wrong_shape(what);
+Judgement compare_exact(const std::vector<double>& expected, const Tensor& found, std::string_view what,
+                        const std::vector<std::int32_t>* row_of) {
+  const Rows rows(expected.size(), found, row_of);
+  if (!rows.fit()) return wrong_shape(what);
   Differences differences(what, found);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double e = expected[i], f = found.at(static_cast<std::int64_t>(i));
+  rows.for_each([&](std::int64_t i, std::size_t k) {
+    const double e = expected[k], f = found.at(i);
     const bool same = e == 0.0 ? std::fabs(f) < kZeroOnLattice : e == f;
-    if (!same) differences.add(static_cast<std::int64_t>(i), Differences::value_text(e));
-  }
+    if (!same) differences.add(i, Differences::value_text(e));
+  });
   return std::move(differences).result();
 }
 
@@ -75,27 +108,26 @@ Judgement compare_bits(const Tensor& expected, const Tensor& found, std::string_
 }
 
 Judgement compare_bounded(const std::vector<double>& exact, const std::vector<double>& error,
-                          const Tensor& found, std::string_view what) {
-  if (static_cast<std::int64_t>(exact.size()) != found.size() || error.size() != exact.size())
-    return wrong_shape(what);
+                          const Tensor& found, std::string_view what,
+                          const std::vector<std::int32_t>* row_of) {
+  const Rows rows(exact.size(), found, row_of);
+  if (!rows.fit() || error.size() != exact.size()) return wrong_shape(what);
   Differences differences(what, found);
   double use = 0;
-  std::int64_t unjudged = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    if (std::isinf(error[i])) {
+  std::int64_t unjudged = 0, use_at = -1;
+  rows.for_each([&](std::int64_t i, std::size_t k) {
+    if (std::isinf(error[k])) {
       ++unjudged;
-      continue;
+      return;
     }
-    const double f = found.at(static_cast<std::int64_t>(i)), off = std::fabs(f - exact[i]);
-    if (off <= error[i]) {
-      if (error[i] > 0) use = std::max(use, off / error[i]);
-      continue;
-    }
-    if (std::isfinite(off) && error[i] > 0) use = std::max(use, off / error[i]);
-    differences.add(static_cast<std::int64_t>(i), fmt::format("{:.9g} within {:.3g}", exact[i], error[i]));
-  }
+    const double f = found.at(i), off = std::fabs(f - exact[k]);
+    if (std::isfinite(off) && error[k] > 0 && off / error[k] > use)
+      use = off / error[k], use_at = static_cast<std::int64_t>(k);
+    if (!(off <= error[k])) differences.add(i, fmt::format("{:.9g} within {:.3g}", exact[k], error[k]));
+  });
   Judgement j = std::move(differences).result();
   j.bound_use = use;
+  j.bound_at = use_at;
   j.unjudged = unjudged;
   return j;
 }

@@ -1,11 +1,27 @@
 #include "judge/expectation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "contract/verdict.hpp"
 #include "judge/compare.hpp"
+#include "reference/power.hpp"
 
 namespace sinktrap {
+namespace {
+
+constexpr const char* kAlike = "all expected outputs are alike";
+constexpr const char* kNoAdapter = "taking the adapters away changes nothing that could be seen";
+
+// T = 0 is not: what is judged there is that the call succeeds.
+bool all_alike(const std::vector<double>& out) {
+  if (out.empty()) return false;
+  const bool alike = std::all_of(out.begin(), out.end(), [&](double v) { return v == out[0]; });
+  return alike && (out.size() > 1 || out[0] == 0.0);
+}
+
+}  // namespace
 
 reference::Problem problem_of(const ForwardInputs& in) {
   reference::Problem p;
@@ -28,34 +44,103 @@ reference::Problem problem_of(const ForwardInputs& in) {
   return p;
 }
 
+reference::Problem problem_of(const ForwardInputs& in, const Distinct& rows) {
+  reference::Problem p = problem_of(in);
+  if (rows.whole) return p;
+  p.T = rows.x.extent(0);
+  p.x = rows.x.bytes().data();
+  p.gammas = rows.gammas.bytes().data();
+  p.token_slot = reinterpret_cast<const std::int32_t*>(rows.token_slot.bytes().data());
+  return p;
+}
+
 Expectation expect(const ForwardInputs& in) {
   Expectation e;
-  const reference::Problem problem = problem_of(in);
+  e.rows = distinct_rows(in);
+  const reference::Problem problem = problem_of(in, e.rows);
   e.stages = reference::forward_f64(problem);
   e.certificate = reference::certify(problem, e.stages);
-  e.vacuous = vacuous_because(in, e.stages.out);
+  if (all_alike(e.stages.out)) e.vacuous = kAlike;
   return e;
+}
+
+std::vector<double> allowed_error(const reference::Problem& problem, const reference::Stages& stages,
+                                  const sinktrap_declaration& declaration, bool independent) {
+  const std::uint32_t seams = declaration.seams_declared ? declaration.seams : SINKTRAP_ALL_SEAMS;
+  std::vector<double> error =
+      reference::worst_case_bound(problem, stages, seams, declaration.silu_class).error;
+  if (!independent || reference::independent_bound_work(problem) > kIndependentWork) return error;
+  const auto likely = reference::independent_bound(problem, stages, seams, declaration.silu_class);
+  for (std::size_t i = 0; i < error.size(); ++i) error[i] = std::min(error[i], likely.error[i]);
+  return error;
+}
+
+std::string bound_stage(const reference::Problem& whole, std::int64_t t, std::int64_t h,
+                        const sinktrap_declaration& declaration, bool independent) {
+  reference::Problem p = whole;
+  p.T = 1;
+  p.x = static_cast<const std::byte*>(whole.x) + t * p.H * element_bytes(p.type);
+  p.gammas = static_cast<const std::byte*>(whole.gammas) + t * p.n * element_bytes(p.gamma_type);
+  p.token_slot = whole.token_slot + t;
+  const reference::Stages stages = reference::forward_f64(p);
+  const std::uint32_t seams = declaration.seams_declared ? declaration.seams : SINKTRAP_ALL_SEAMS;
+  const auto error = [&](std::uint32_t mask) {
+    const sinktrap_declaration d = {1, mask, declaration.silu_class, declaration.deterministic};
+    return allowed_error(p, stages, d, independent)[static_cast<std::size_t>(h)];
+  };
+  const double all = error(seams), value = std::fabs(stages.out[static_cast<std::size_t>(h)]);
+  if (!std::isfinite(all)) return "";
+  const FloatFormat f = float_format(p.type);
+  const int exponent = std::max(value > 0 ? std::ilogb(value) : f.min_exponent, f.min_exponent);
+  const double store = std::ldexp(1.0, exponent - f.significant_bits);
+  std::string stage = "out";
+  double largest = store;
+  const auto offer = [&](double part, std::string name) {
+    if (part > largest) largest = part, stage = std::move(name);
+  };
+  offer(error(0) - store, "sums");
+  for (int k = 0; k < SINKTRAP_SEAM_COUNT; ++k)
+    if (seams >> k & 1u) offer(all - error(seams & ~(1u << k)), seams_to_text(1u << k));
+  return stage;
+}
+
+void note_power(const ForwardInputs& in, const Expectation& expected, const std::vector<double>* error,
+                Judgement& j) {
+  const reference::Power power = reference::power_of(problem_of(in, expected.rows), error);
+  j.kinds_seen = power.seen;
+  j.kinds_vacuous = power.vacuous;
+  if (j.status != Status::passed) return;
+  if (!expected.vacuous.empty()) {
+    j.status = Status::vacuous;
+    j.reason = expected.vacuous;
+  } else if (power.vacuous >> static_cast<int>(reference::FaultKind::missing_delta) & 1u) {
+    j.status = Status::vacuous;
+    j.reason = kNoAdapter;
+  } else if (power.seen == 0 && power.vacuous != 0) {
+    j.status = Status::vacuous;
+    j.reason = "no kind of fault would change an output by more than its tolerance";
+  }
 }
 
 Judgement judge_output(const ForwardInputs& in, const Expectation& expected, const Tensor& found,
                        const sinktrap_declaration& declaration) {
-  Judgement j;
+  const std::vector<std::int32_t>* row_of = expected.rows.whole ? nullptr : &expected.rows.row_of;
   if (expected.certificate.exact) {
-    j = compare_exact(expected.stages.out, found, "out");
-  } else {
-    const std::uint32_t seams = declaration.seams_declared ? declaration.seams : SINKTRAP_ALL_SEAMS;
-    const auto bound =
-        reference::worst_case_bound(problem_of(in), expected.stages, seams, declaration.silu_class);
-    j = compare_bounded(expected.stages.out, bound.error, found, "out");
-    if (j.status == Status::passed && j.elements > 0 && j.unjudged == j.elements) {
-      j.status = Status::vacuous;
-      j.reason = "no element has a finite bound";
-    }
+    Judgement j = compare_exact(expected.stages.out, found, "out", row_of);
+    note_power(in, expected, nullptr, j);
+    return j;
   }
-  if (j.status == Status::passed && !expected.vacuous.empty()) {
+  const reference::Problem problem = problem_of(in, expected.rows);
+  const std::vector<double> error = allowed_error(problem, expected.stages, declaration, in.independent);
+  Judgement j = compare_bounded(expected.stages.out, error, found, "out", row_of);
+  if (j.bound_at >= 0)
+    j.bound_stage =
+        bound_stage(problem, j.bound_at / in.d.H, j.bound_at % in.d.H, declaration, in.independent);
+  if (j.status == Status::passed && j.elements > 0 && j.unjudged == j.elements) {
     j.status = Status::vacuous;
-    j.reason = expected.vacuous;
+    j.reason = "no element has a finite bound";
   }
+  note_power(in, expected, &error, j);
   return j;
 }
 
@@ -73,9 +158,8 @@ Tensor rounded_output(const ForwardInputs& in, const std::vector<double>& out) {
 }
 
 std::string vacuous_because(const ForwardInputs& in, const std::vector<double>& out) {
-  if (out.empty()) return "";  // T = 0: what is judged is that the call succeeds
-  const bool alike = std::all_of(out.begin(), out.end(), [&](double v) { return v == out[0]; });
-  if (alike && (out.size() > 1 || out[0] == 0.0)) return "all expected outputs are alike";
+  if (all_alike(out)) return kAlike;
+  if (out.empty()) return "";
   Tensor none = in.token_slot;
   bool adapters = false;
   for (std::int64_t t = 0; t < none.size(); ++t) {
@@ -87,7 +171,7 @@ std::string vacuous_because(const ForwardInputs& in, const std::vector<double>& 
   base.token_slot = reinterpret_cast<const std::int32_t*>(none.bytes().data());
   const std::vector<double> without = reference::forward_f64(base, false).out;
   // NaN differs from everything: a hostile case is never vacuous for that reason.
-  return without == out ? "taking the adapters away changes nothing" : "";
+  return without == out ? kNoAdapter : "";
 }
 
 }  // namespace sinktrap

@@ -64,6 +64,9 @@ std::string Judgement::to_bytes() const {
   put(bytes, bound_use);
   put(bytes, elements);
   put(bytes, unjudged);
+  put(bytes, kinds_seen);
+  put(bytes, kinds_vacuous);
+  put_text(bytes, bound_stage);
   put_text(bytes, reason);
   put(bytes, static_cast<std::uint32_t>(details.size()));
   for (const std::string& d : details) put_text(bytes, d);
@@ -77,6 +80,9 @@ Judgement Judgement::from_bytes(std::string_view bytes) {
   j.bound_use = in.get<double>();
   j.elements = in.get<std::int64_t>();
   j.unjudged = in.get<std::int64_t>();
+  j.kinds_seen = in.get<std::uint32_t>();
+  j.kinds_vacuous = in.get<std::uint32_t>();
+  j.bound_stage = in.get_text();
   j.reason = in.get_text();
   for (auto count = in.get<std::uint32_t>(); count > 0; --count) j.details.push_back(in.get_text());
   return j;

@@ -28,9 +28,14 @@ struct Judgement {
   Status status = Status::passed;
   std::string reason;                // one line; empty for passed
   std::vector<std::string> details;  // first differing elements and the like
-  double bound_use = 0;       // largest |error| / bound over the judged elements; 0 where compared exactly
-  std::int64_t elements = 0;  // elements (or verdicts) compared
-  std::int64_t unjudged = 0;  // elements without a finite bound
+  double bound_use = 0;        // largest |error| / bound over the judged elements; 0 where compared exactly
+  std::string bound_stage;     // where most of that element's bound comes from; empty where compared exactly
+  std::int64_t bound_at = -1;  // its place; not kept in the bytes
+  std::int64_t elements = 0;   // elements (or verdicts) compared
+  std::int64_t unjudged = 0;   // elements without a finite bound
+  // Kinds of fault (reference/power.hpp, bit i for kind i) that the case could see, and those it is vacuous
+  // for.
+  std::uint32_t kinds_seen = 0, kinds_vacuous = 0;
 
   std::string to_bytes() const;
   static Judgement from_bytes(std::string_view bytes);

@@ -51,6 +51,7 @@ Judgement judge_case(const Law& law, const Case& c, const Implementation& implem
 // The groups that the registry is put together from.
 std::vector<Law> layout_laws();
 std::vector<Law> forward_laws();
+std::vector<Law> hostile_laws();
 std::vector<Law> state_laws();
 std::vector<Law> pack_laws();
 

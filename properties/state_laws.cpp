@@ -171,6 +171,7 @@ class Sequence {
     batch.w13 = in_.w13;
     batch.w2 = in_.w2;
     if (bound_) batch.pool = model_.read_pool();
+    batch.independent = false;  // a loaded adapter may have gate and up A alike
     const Expectation e = expect(batch);
     const Judgement j = judge_output(batch, e, got.out, found_.declaration());
     if (is_bad(j.status)) stop(j.status, fmt::format("after {} (forward): {}", after_, j.reason), j.details);

@@ -19,4 +19,13 @@ struct Bound {
 Bound worst_case_bound(const Problem& problem, const Stages& stages, std::uint32_t seams,
                        std::int32_t silu_class);
 
+// The probabilistic bound, for inputs that were drawn independently (fill `dense`) and for nothing else:
+// equal features or chosen patterns break its model. An element of a legal implementation leaves it with a
+// probability of about 1e-14 (the derivation stands in bound_independent.cpp). Infinite where its model does
+// not apply.
+Bound independent_bound(const Problem& problem, const Stages& stages, std::uint32_t seams,
+                        std::int32_t silu_class);
+// Multiplications that it takes, near enough: it carries every bridge's error to every output.
+double independent_bound_work(const Problem& problem);
+
 }  // namespace sinktrap::reference

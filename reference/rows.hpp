@@ -29,6 +29,7 @@ std::vector<Group> groups_by_slot(const Problem& problem);
 enum class Weights : std::uint8_t {
   exact,      // the stored value
   magnitude,  // its magnitude
+  square,     // its square
   subnormal   // its magnitude where it is below the f32 normal range, else 0
 };
 
@@ -128,6 +129,7 @@ class Products {
 
   Real taken(float w) const {
     if (weights_ == Weights::exact) return w;
+    if (weights_ == Weights::square) return static_cast<Real>(w) * w;
     const float magnitude = std::fabs(w);
     return weights_ == Weights::magnitude || magnitude < 0x1p-126f ? magnitude : 0.0f;
   }

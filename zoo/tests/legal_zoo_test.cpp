@@ -1,0 +1,31 @@
+// No legal implementation is ever called wrong: 6,000 generated cases, four legal implementations each.
+#include "zoo/tests/drive.hpp"
+
+namespace sinktrap::zoo::test {
+namespace {
+
+TEST(LegalZoo, NoneDiffersOnACertifiedCase) {
+  const Driven d = drive(Generator::forward_lattice, 1'000'000, 2500, 4);
+  report(d);
+  EXPECT_EQ(d.cases, 2500);
+  EXPECT_EQ(d.unjudged, 0);
+}
+
+TEST(LegalZoo, NoneLeavesABound) {
+  const Driven d = drive(Generator::forward_dense, 2'000'000, 2500, 4);
+  report(d);
+  EXPECT_EQ(d.cases, 2500);
+  EXPECT_EQ(d.unjudged, 0);
+  EXPECT_GT(d.bound_use, 0.5);  // a bound that nobody comes near would say nothing
+}
+
+// NaN, infinity, subnormal and huge values, flushed or kept.
+TEST(LegalZoo, NoneSendsAHostileValueAstray) {
+  const Driven d = drive(Generator::forward_hostile, 3'000'000, 1000, 4);
+  report(d);
+  EXPECT_EQ(d.cases, 1000);
+  EXPECT_LT(d.unjudged, d.elements / 2);
+}
+
+}  // namespace
+}  // namespace sinktrap::zoo::test
