@@ -12,6 +12,7 @@
 #include "gate/report.hpp"
 #include "gate/terminal.hpp"
 #include "judge/worker.hpp"
+#include "mutants/mutants.hpp"
 
 namespace sinktrap {
 namespace {
@@ -158,6 +159,8 @@ int list_command(const std::string& what) {
     for (const Law& law : laws())
       fmt::print("{:<28} {}{}\n", law.id, law.sentence,
                  law.needs ? fmt::format(" [needs {}]", capability_names(law.needs)) : "");
+  } else if (what == "mutants") {
+    for (const Mutant& m : mutants()) fmt::print("{:<30} {:<11} {} ({})\n", m.name, m.kind, m.what, m.report);
   } else if (what == "suites") {
     for (const Suite& s : suites())
       fmt::print("{:<12} {} ({} generated cases)\n", s.name, s.summary, s.cases);
@@ -165,7 +168,8 @@ int list_command(const std::string& what) {
     for (int s = 0; s < kStatusCount; ++s)
       fmt::print("{:<12} {}\n", status_name(static_cast<Status>(s)), status_meaning(static_cast<Status>(s)));
   } else {
-    return bad_input(fmt::format("list {}: expected implementations, laws, suites or statuses", what));
+    return bad_input(
+        fmt::format("list {}: expected implementations, laws, mutants, suites or statuses", what));
   }
   return 0;
 }

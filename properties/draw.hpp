@@ -1,5 +1,5 @@
-// Draws that generators share, inside a running RapidCheck generator (rc::gen::exec). Included by generator files only:
-// RapidCheck is heavy to compile.
+// Draws that generators share, inside a running RapidCheck generator (rc::gen::exec). Included by generator
+// files only: RapidCheck is heavy to compile.
 #pragma once
 #include <rapidcheck.h>
 
@@ -9,7 +9,9 @@
 
 namespace sinktrap::draw {
 
-inline std::int64_t pick(std::int64_t low, std::int64_t high) { return *rc::gen::inRange<std::int64_t>(low, high + 1); }
+inline std::int64_t pick(std::int64_t low, std::int64_t high) {
+  return *rc::gen::inRange<std::int64_t>(low, high + 1);
+}
 inline bool one_in(int n) { return pick(1, n) == 1; }
 inline std::uint64_t any_seed() { return static_cast<std::uint64_t>(pick(0, INT32_MAX)); }
 

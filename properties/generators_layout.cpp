@@ -15,8 +15,9 @@ std::int64_t wild_extent(const LayoutCase& c) {
     case 2:
       return c.n;
     case 3:
-      return *rc::gen::element<std::int64_t>(0, 1, -1, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX,
-                                         INT64_MIN, INT64_MAX / 2 + 1, -(std::int64_t{1} << 62));
+      return *rc::gen::element<std::int64_t>(0, 1, -1, std::int64_t{1} << 31, std::int64_t{1} << 62,
+                                             INT64_MAX, INT64_MIN, INT64_MAX / 2 + 1,
+                                             -(std::int64_t{1} << 62));
     default:
       return pick(0, 40);
   }
