@@ -40,7 +40,7 @@ struct Row {
   double milliseconds = 0;
   std::string killed_by, line, smallest, reason;  // killed_by: the law, or empty
   Status status = Status::passed;
-  bool waiting = false;  // a case of it is under way
+  std::int64_t handed = 0;  // cases given to workers
 };
 
 double seconds_since(Clock::time_point start) {
@@ -106,10 +106,9 @@ class Matrix {
       turn_ = (turn_ + 1) % rows_.size();
       Row& row = rows_[turn_];
       const std::int64_t most = row.honest ? std::min<std::int64_t>(kHonestCases, a_.cases) : a_.cases;
-      if (row.waiting || !row.killed_by.empty() || row.cases >= most) continue;
-      Task task = stream(row.cases);
+      if (!row.killed_by.empty() || row.handed >= most) continue;
+      Task task = stream(row.handed++);
       task.implementation = static_cast<std::uint32_t>(row.index + 1);
-      row.waiting = true;
       return task;
     }
     return std::nullopt;
@@ -122,12 +121,16 @@ class Matrix {
 
   void record(const Task& t, const Judgement& j) {
     Row& row = row_of(t);
-    row.waiting = false;
-    ++row.cases;
+    std::int64_t k = row.handed - 1;  // two workers may end in the other order
+    while (stream_[static_cast<std::size_t>(k)].line != t.line ||
+           stream_[static_cast<std::size_t>(k)].law != t.law)
+      --k;
+    if (row.killed_by.empty()) row.cases = std::max(row.cases, k + 1);
     row.milliseconds += j.status == Status::timed_out || j.status == Status::crashed || j.details.empty()
                             ? (j.status == Status::timed_out ? kTimeoutSeconds * 1e3 : 0)
                             : std::stod(j.details.front()) / 1e3;
-    if (!is_bad(j.status)) return;
+    if (!is_bad(j.status) || (!row.killed_by.empty() && k + 1 >= row.cases)) return;
+    row.cases = k + 1;
     row.killed_by = laws()[t.law].id;
     row.line = row.smallest = t.line;
     row.status = j.status;

@@ -44,7 +44,7 @@ static float delta(const sinktrap_instance* p, int64_t slot, int64_t e, int64_t 
   const float* bridge = w->bridge + ((p->outer == 1 ? 0 : e) * 2 + bridge_half) * p->R;
   const int64_t first = (2 * row + half) * p->R;
   const char* operand = PLAIN_HAS(operands_shared_by_layers) ? last_w1_delta : p->w1_delta;
-  return plain_sum(p, PLAIN_DELTA, operand, PLAIN_HAS(offsets_of_16_bits) ? first % 65536 : first, bridge,
+  return plain_sum(p, PLAIN_DELTA, operand, PLAIN_HAS(offsets_of_14_bits) ? first % 16384 : first, bridge,
                    p->R);
 }
 
