@@ -12,6 +12,7 @@
 #include "gate/report.hpp"
 #include "gate/terminal.hpp"
 #include "judge/worker.hpp"
+#include "mutants/mutants.hpp"
 #include "reference/power.hpp"
 
 namespace sinktrap {
@@ -161,6 +162,8 @@ int list_command(const std::string& what) {
     for (const Law& law : laws())
       fmt::print("{:<28} {}{}\n", law.id, law.sentence,
                  law.needs ? fmt::format(" [needs {}]", capability_names(law.needs)) : "");
+  } else if (what == "mutants") {
+    for (const Mutant& m : mutants()) fmt::print("{:<30} {:<11} {} ({})\n", m.name, m.kind, m.what, m.report);
   } else if (what == "suites") {
     for (const Suite& s : suites())
       fmt::print("{:<12} {} ({} generated cases)\n", s.name, s.summary, s.cases);
@@ -172,7 +175,7 @@ int list_command(const std::string& what) {
       fmt::print("{:<20} {}\n", row.name, row.meaning);
   } else {
     return bad_input(
-        fmt::format("list {}: expected implementations, laws, suites, statuses or faults", what));
+        fmt::format("list {}: expected implementations, laws, mutants, suites, statuses or faults", what));
   }
   return 0;
 }

@@ -38,6 +38,15 @@ struct ReplayArguments {
 };
 int replay_command(const ReplayArguments& arguments);
 
+struct MutantsArguments {
+  std::vector<std::string> names;  // empty: all
+  int cases = 4000;                // after as many a mutant counts as survivor
+  std::uint64_t seed = 1;
+  int jobs = 0;
+  std::string json, folder = ".sinktrap";
+};
+int mutants_command(const MutantsArguments& arguments);
+
 int list_command(const std::string& what);
 
 // One line on stderr, exit code 2.

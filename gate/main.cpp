@@ -99,9 +99,27 @@ int main(int argc, char** argv) {
       ->type_name("IMPL")
       ->allow_extra_args(false);
 
+  sinktrap::MutantsArguments mutants;
+  CLI::App* mutants_app = app.add_subcommand(
+      "mutants", "Prove that the laws can see: judge wrong implementations (exit 1 if one survives)");
+  mutants_app->add_option("names", mutants.names, "only these mutants (sinktrap list mutants); default: all")
+      ->type_name("NAME");
+  mutants_app->add_option("--cases", mutants.cases, "cases after which a mutant counts as a survivor")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  mutants_app->add_option("--seed", mutants.seed, "seed of the generated cases")->capture_default_str();
+  mutants_app->add_option("--jobs", mutants.jobs, "worker processes (default: one for each processor)")
+      ->check(CLI::Range(1, 1024));
+  mutants_app->add_option("--json", mutants.json, "write the kill matrix as JSON (- is stdout)")
+      ->type_name("FILE");
+  mutants_app->add_option("--out", mutants.folder, "folder for the line of the running case")
+      ->capture_default_str();
+
   std::string what;
-  CLI::App* list_app = app.add_subcommand("list", "implementations, laws, suites, statuses or faults");
-  list_app->add_option("what", what, "implementations, laws, suites, statuses or faults")->required();
+  CLI::App* list_app =
+      app.add_subcommand("list", "implementations, laws, mutants, suites, statuses or faults");
+  list_app->add_option("what", what, "implementations, laws, mutants, suites, statuses or faults")
+      ->required();
 
   try {
     app.parse(argc, argv);
@@ -113,7 +131,8 @@ int main(int argc, char** argv) {
     bool known = argc < 2 || argv[1][0] == '-';
     for (const CLI::App* command : app.get_subcommands({})) known = known || command->check_name(argv[1]);
     if (!known)
-      line = fmt::format("unknown command {}; expected run, check, validate, replay or list", argv[1]);
+      line =
+          fmt::format("unknown command {}; expected run, check, validate, replay, mutants or list", argv[1]);
     for (char& c : line)
       if (c == '\n') c = ' ';
     return sinktrap::bad_input(line + "; see sinktrap --help");
@@ -125,5 +144,6 @@ int main(int argc, char** argv) {
     return sinktrap::validate_command(validate);
   }
   if (*replay_app) return sinktrap::replay_command(replay);
+  if (*mutants_app) return sinktrap::mutants_command(mutants);
   return sinktrap::list_command(what);
 }

@@ -129,10 +129,7 @@ class Runner {
       if (made_[l] % law.weight == 0) turn_ = (turn_ + 1) % left_.size();
       // Sizes run through 0..top in strides of a prime, so that a short run has small and large ones.
       const int size = static_cast<int>(k * 37 % (options_.suite->size + 1));
-      const std::uint64_t seed = case_seed(options_.seed, static_cast<std::uint64_t>(&law - &laws()[0]),
-                                           static_cast<std::uint64_t>(k));
-      return Task{implementation, static_cast<std::uint32_t>(l),
-                  print_case(generate_case(law.generator, seed, size))};
+      return Task{implementation, static_cast<std::uint32_t>(l), generated_line(law, options_.seed, k, size)};
     }
     return std::nullopt;
   }
@@ -258,6 +255,12 @@ std::int64_t RunResult::cases() const {
   for (const auto& i : implementations)
     for (const LawResult& r : i.laws) n += r.cases();
   return n;
+}
+
+std::string generated_line(const Law& law, std::uint64_t seed, std::int64_t k, int size) {
+  const std::uint64_t mixed =
+      case_seed(seed, static_cast<std::uint64_t>(&law - &laws()[0]), static_cast<std::uint64_t>(k));
+  return print_case(generate_case(law.generator, mixed, size));
 }
 
 Judgement judge_line(const Law& law, const std::string& line, const Implementation& implementation) {

@@ -64,6 +64,9 @@ struct RunResult {
 RunResult run_suite(const std::vector<std::shared_ptr<const Implementation>>& implementations,
                     const std::vector<CorpusEntry>& corpus, const RunOptions& options);
 
+// The line of generated case k of a law in a run: every law and case has a stream of its own.
+std::string generated_line(const Law& law, std::uint64_t seed, std::int64_t k, int size);
+
 // Parses the line in the worker and judges it.
 Judgement judge_line(const Law& law, const std::string& line, const Implementation& implementation);
 

@@ -100,9 +100,10 @@ void Session::check_untouched(const char* operation) const {
   for (const auto& b : pool_) require_unchanged(*b, operation);
 }
 
-Verdict Session::bind(const Pool& pool) {
+Verdict Session::bind(const Pool& pool, const std::function<void(Views&)>& edit) {
   auto buffers = upload(implementation_, pool);
-  const auto tensors = views(buffers);
+  auto tensors = views(buffers);
+  if (edit) edit(tensors);
   Verdict v = verdict_of(SINKTRAP_OK);
   {
     const Phase phase("bind");
@@ -181,22 +182,26 @@ Pool Session::read_pool() const {
   return pool;
 }
 
-Session::Output Session::forward(const Tensor& x, const Tensor& gammas, const Tensor& token_slot) {
+Session::Output Session::forward(const Tensor& x, const Tensor& gammas, const Tensor& token_slot,
+                                 const std::function<void(ForwardCall&)>& edit) {
   const Buffer bx(implementation_, "x", x), bg(implementation_, "gammas", gammas);
   const Buffer bs(implementation_, "token_slot", token_slot);
   const Buffer bo = Buffer::poisoned(implementation_, "out", type_, x.shape());
-  const DLTensor vx = bx.view(), vg = bg.view(), vs = bs.view();
-  DLTensor vo = bo.view();
-  sinktrap_forward_args args{};
-  args.struct_size = sizeof args;
-  args.x = &vx;
-  args.gammas = &vg;
-  args.token_slot = &vs;
-  args.out = &vo;
+  ForwardCall call;
+  call.x = bx.view();
+  call.gammas = bg.view();
+  call.token_slot = bs.view();
+  call.out = bo.view();
+  call.args.struct_size = sizeof call.args;
+  call.args.x = &call.x;
+  call.args.gammas = &call.gammas;
+  call.args.token_slot = &call.token_slot;
+  call.args.out = &call.out;
+  if (edit) edit(call);
   Verdict v = verdict_of(SINKTRAP_OK);
   {
     const Phase phase("forward");
-    v = consistent(implementation_.table().forward(instance_, &args, &v), v, "forward");
+    v = consistent(implementation_.table().forward(instance_, &call.args, &v), v, "forward");
   }
   for (const Buffer* b : {&bx, &bg, &bs}) require_unchanged(*b, "forward");
   if (v.code != SINKTRAP_OK)

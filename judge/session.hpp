@@ -2,6 +2,7 @@
 // between guards, poisoned outputs, and the check that it wrote nothing it must not write.
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -30,7 +31,9 @@ class Session {
   ~Session();
 
   // Uploads the pool and binds it. A pool that was refused is dropped, the previous one stays.
-  Verdict bind(const Pool& pool);
+  // `edit` may change the descriptors before the call.
+  using Views = std::array<DLTensor, SINKTRAP_BUFFER_COUNT>;
+  Verdict bind(const Pool& pool, const std::function<void(Views&)>& edit = {});
   // Absent: all slots.
   Verdict update(const std::optional<std::vector<std::int64_t>>& slots);
   Verdict load(std::int64_t slot, const AdapterFactors& adapter);
@@ -44,8 +47,15 @@ class Session {
     Verdict verdict;
     Tensor out;  // poison where nothing was written
   };
-  // Throws Stop when the call wrote anything but `out`, or over the edge of a tensor.
-  Output forward(const Tensor& x, const Tensor& gammas, const Tensor& token_slot);
+  // What forward is called with; `x`..`out` are what the pointers in `args` point to.
+  struct ForwardCall {
+    DLTensor x{}, gammas{}, token_slot{}, out{};
+    sinktrap_forward_args args{};
+  };
+  // Throws Stop when the call wrote anything but `out`, or over the edge of a tensor. `edit` may change the
+  // call before it is made; the tensors behind it are then still those given here.
+  Output forward(const Tensor& x, const Tensor& gammas, const Tensor& token_slot,
+                 const std::function<void(ForwardCall&)>& edit = {});
 
   struct Derived {
     Verdict verdict;

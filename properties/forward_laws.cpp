@@ -7,49 +7,14 @@
 #include "judge/compare.hpp"
 #include "judge/expectation.hpp"
 #include "judge/session.hpp"
+#include "properties/batch.hpp"
 #include "properties/law.hpp"
 #include "properties/transform.hpp"
 
 namespace sinktrap {
 namespace {
 
-const ForwardCase& forward(const Case& c) { return std::get<ForwardCase>(c); }
-bool is_forward(const Case& c) { return std::holds_alternative<ForwardCase>(c); }
-bool is_lattice(const Case& c) {
-  return is_forward(c) && forward(c).layer.fill == Fill::lattice && forward(c).layer.put.empty();
-}
-bool is_dense(const Case& c) {
-  return is_forward(c) && forward(c).layer.fill == Fill::dense && forward(c).layer.put.empty();
-}
-bool is_finite_fill(const Case& c) { return is_lattice(c) || is_dense(c); }
-bool is_shared(const Case& c) {
-  return is_finite_fill(c) && forward(c).layer.layout == ExpertLayout::shared && forward(c).layer.d.n > 1;
-}
-bool is_sharded(const Case& c) { return is_lattice(c) && forward(c).tp > 1; }
-
-// A seam set that follows from the case, so that a line repeats: none, all, or any.
-std::uint32_t seams_of(const ForwardCase& c) {
-  std::uint64_t h = (c.layer.seed + 1) * 0x9e3779b97f4a7c15ull;
-  h ^= h >> 29;
-  return h % 4 == 0   ? 0u
-         : h % 4 == 1 ? SINKTRAP_ALL_SEAMS
-                      : static_cast<std::uint32_t>(h >> 8) & SINKTRAP_ALL_SEAMS;
-}
-
-SessionOptions options_of(const ForwardCase& c, bool choose_seams) {
-  SessionOptions o;
-  o.schedule = c.layer.schedule;
-  if (choose_seams) o.seams = seams_of(c);
-  return o;
-}
-
-// Binds the pool and runs one batch; every call must succeed.
-Tensor run(Session& session, const ForwardInputs& in) {
-  must_succeed(session.implementation(), session.bind(in.pool), "bind");
-  const auto output = session.forward(in.x, in.gammas, in.token_slot);
-  must_succeed(session.implementation(), output.verdict, "forward");
-  return output.out;
-}
+using namespace batch;
 
 Judgement lattice_is_exact(const Case& c, const Implementation& implementation) {
   const ForwardInputs in = make_inputs(forward(c));
@@ -91,6 +56,12 @@ Judgement repeats_bitwise(const Case& c, const Implementation& implementation) {
   Session beside(implementation, in,
                  options_of(forward(c), false));  // a second layer, alive at the same time
   const Tensor second = run(beside, in);
+  ForwardCase different = forward(c);
+  ++different.layer.seed;
+  const ForwardInputs other_in = make_inputs(different);
+  Session other(implementation, other_in,
+                options_of(different, false));  // with other weights and another pool
+  run(other, other_in);
   const auto again = session.forward(in.x, in.gammas, in.token_slot);
   must_succeed(implementation, again.verdict, "the second forward");
   Judgement j = compare_bits(first, again.out, "out of the second call");
@@ -114,10 +85,14 @@ Judgement base_tokens_ignore_the_pool(const Case& c, const Implementation& imple
   return judge_output(in, expected, run(session, in), session.declaration());
 }
 
-// Slots that no token uses hold NaN; the outputs are those of the clean pool.
+// Slots that no token uses hold NaN, infinity or values next to the largest; the outputs are those of the
+// clean pool.
 Judgement unused_slots_reach_nothing(const Case& c, const Implementation& implementation) {
   ForwardInputs in = make_inputs(forward(c));
   const Expectation expected = expect(in);
+  // f16 holds up to 65504; in the wider types 2^120 is far beyond what a product survives.
+  const double values[] = {NAN, -INFINITY, in.type == Element::f16 ? 65504.0 : 0x1p120};
+  const double hostile = values[forward(c).layer.seed % 3];
   std::vector<bool> used(static_cast<std::size_t>(in.d.S), false);
   for (std::int64_t t = 0; t < in.T(); ++t)
     if (in.token_slot.at(t) >= 0) used[static_cast<std::size_t>(in.token_slot.at(t))] = true;
@@ -125,7 +100,7 @@ Judgement unused_slots_reach_nothing(const Case& c, const Implementation& implem
     stop(Status::vacuous, "every slot is used by a token");
   for (std::int64_t s = 0; s < in.d.S; ++s)
     if (!used[static_cast<std::size_t>(s)])
-      for (Tensor& t : in.pool) fill_slot_with_nan(t, s);
+      for (Tensor& t : in.pool) fill_slot(t, s, hostile);
   Session session(implementation, in, options_of(forward(c), true));
   return judge_output(in, expected, run(session, in), session.declaration());
 }
@@ -218,6 +193,9 @@ std::vector<Law> forward_laws() {
       {"lattice-is-exact",
        "on certified inputs every output equals the exact one, whatever seams are rounded",
        Generator::forward_lattice, 0, is_lattice, lattice_is_exact, 6},
+      {"limits-are-exact",
+       "layers of extents of 1, and batches of no or one token, have the exact output too",
+       Generator::forward_limits, 0, is_lattice, lattice_is_exact, 1},
       {"dense-is-bounded", "on dense inputs every output lies within the bound of the declared seams",
        Generator::forward_dense, 0, is_dense, dense_is_bounded, 3},
       {"ordered-is-bitwise",
@@ -229,8 +207,9 @@ std::vector<Law> forward_laws() {
       {"base-tokens-ignore-the-pool",
        "a token of slot -1 gets the base layer's output, before a bind and whatever the pool holds",
        Generator::forward_lattice, 0, is_finite_fill, base_tokens_ignore_the_pool, 2},
-      {"unused-slots-reach-nothing", "NaN in a slot that no token uses reaches no output",
-       Generator::forward_unused, 0, is_finite_fill, unused_slots_reach_nothing, 2},
+      {"unused-slots-reach-nothing",
+       "NaN, infinity or huge values in a slot that no token uses reach no output", Generator::forward_unused,
+       0, is_finite_fill, unused_slots_reach_nothing, 2},
       {"rows-do-not-leak", "NaN in one token's x makes its own row NaN and reaches no other row",
        Generator::forward_rows, 0, is_finite_fill, rows_do_not_leak, 2},
       {"shared-equals-expansion",

@@ -61,6 +61,31 @@ Case shared_case(int size) {
   return c;
 }
 
+// The smallest layers: each extent is 1 more often than not.
+Case limits_case(int size) {
+  ForwardCase c = std::get<ForwardCase>(forward_case(std::min(size, 20), Fill::lattice));
+  auto& d = c.layer.d;
+  for (std::int64_t* extent : {&d.n, &d.H, &d.F, &d.R, &d.S})
+    if (!one_in(3)) *extent = 1;
+  if (d.n == 1) c.layer.layout = ExpertLayout::shared;
+  c.layer.ranks.resize(static_cast<std::size_t>(d.S));
+  for (std::int64_t& r : c.layer.ranks) r = std::min(r, d.R);
+  c.slots = token_slots(one_in(8) ? 0 : pick(1, 3), d.S);
+  return c;
+}
+
+// Two or more of everything that a permutation can reorder.
+Case rich_case(int size) {
+  ForwardCase c = std::get<ForwardCase>(forward_case(size, one_in(2) ? Fill::lattice : Fill::dense, 2));
+  auto& d = c.layer.d;
+  d.R = std::max<std::int64_t>(d.R, 2);
+  d.S = std::max<std::int64_t>(d.S, 2);
+  c.layer.ranks.assign(static_cast<std::size_t>(d.S), d.R);
+  for (std::int64_t& r : c.layer.ranks) r = one_in(3) ? pick(0, d.R) : d.R;
+  c.slots = token_slots(pick(2, sizes(size).tokens + 1), d.S);
+  return c;
+}
+
 // At least two tokens.
 Case rows_case(int size) {
   ForwardCase c = std::get<ForwardCase>(forward_case(size, one_in(2) ? Fill::lattice : Fill::dense));
@@ -160,6 +185,8 @@ Step state_step(const LayerCase& layer) {
   } else if (s.kind == Kind::update && !one_in(3)) {
     s.ids.emplace();
     for (std::int64_t count = pick(0, 3); count > 0; --count) s.ids->push_back(slot(false));
+    if (!s.ids->empty() && one_in(6))
+      s.ids->push_back(S);  // a refusal that comes last must undo what came first
   } else if (s.kind == Kind::forward) {
     s.slots = token_slots(one_in(10) ? 0 : pick(1, 4), S);
     if (!s.slots.empty() && one_in(12)) s.slots.back() = static_cast<std::int32_t>(one_in(2) ? S : -2);
@@ -210,6 +237,10 @@ Case make(Generator family, int size) {
       return unused_case(size);
     case Generator::forward_dense:
       return forward_case(size, Fill::dense);
+    case Generator::forward_limits:
+      return limits_case(size);
+    case Generator::forward_rich:
+      return rich_case(size);
     case Generator::forward_hostile:
       return hostile_case(size);
     case Generator::state:

@@ -22,6 +22,8 @@ enum class Generator : std::uint8_t {
   forward_rows,     // two tokens or more
   forward_unused,   // a slot that no token uses
   forward_dense,    // independently drawn inputs
+  forward_limits,   // exact inputs, most extents 1, no or one token
+  forward_rich,     // exact or dense; two or more of everything: experts, tokens, slots, ranks
   forward_hostile,  // every fill, and NaN or infinity at named places
   state,
   pack,
@@ -52,6 +54,8 @@ Judgement judge_case(const Law& law, const Case& c, const Implementation& implem
 std::vector<Law> layout_laws();
 std::vector<Law> forward_laws();
 std::vector<Law> hostile_laws();
+std::vector<Law> argument_laws();
+std::vector<Law> metamorphic_laws();
 std::vector<Law> state_laws();
 std::vector<Law> pack_laws();
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "judge/layouts.hpp"
 #include "properties/law.hpp"
@@ -128,6 +129,97 @@ Judgement single_axis_changes(const Case& c, const Implementation& implementatio
   return accepts_exactly(implementation, changed, SINKTRAP_PROFILE_STRICT, in_image);
 }
 
+// Edits that go through all buffers alike, so that exactly one check can see them: an extent taken to its
+// limits everywhere, 2R wrapped, the layer's own sizes off by one, and memory that touches or overlaps.
+std::vector<LayoutCase> limit_edits(const LayoutCase& valid) {
+  std::vector<LayoutCase> list;
+  const auto& shapes = valid.buffers;
+  const Dimensions d{valid.n, shapes[0].shape[3], shapes[2].shape[3], shapes[2].shape[2], shapes[0].shape[0]};
+  const std::int64_t outer = shapes[0].shape[1];
+  const auto add = [&](std::int64_t S, std::int64_t H, std::int64_t F, std::int64_t R) {
+    const auto doubled = [](std::int64_t v) {
+      return static_cast<std::int64_t>(2 * static_cast<std::uint64_t>(v));
+    };
+    LayoutCase c = valid;
+    c.buffers[0].shape = {S, outer, doubled(R), H};
+    c.buffers[1].shape = {S, d.n, doubled(F), R};
+    c.buffers[2].shape = {S, d.n, R, F};
+    c.buffers[3].shape = {S, outer, H, R};
+    list.push_back(std::move(c));
+  };
+  for (const std::int64_t v : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1}, std::int64_t{1} << 31,
+                               std::int64_t{1} << 62, INT64_MAX, INT64_MIN}) {
+    add(v, d.H, d.F, d.R);
+    add(d.S, v, d.F, d.R);
+    add(d.S, d.H, v, d.R);
+    add(d.S, d.H, d.F, v);
+  }
+  for (const std::int64_t off : {-1, 0, 1})
+    for (const bool hidden : {false, true}) {
+      LayoutCase c = valid;
+      (hidden ? c.H : c.F) = std::max<std::int64_t>(1, hidden ? d.H + off : d.F + off);
+      list.push_back(std::move(c));
+    }
+  return list;
+}
+
+// The four buffers one behind the other with no gap, then each pair overlapping by one element, and that with
+// the first buffer null or misaligned. Only where all of it fits.
+std::vector<LayoutCase> memory_edits(const LayoutCase& valid) {
+  std::vector<LayoutCase> list;
+  LayoutCase placed = valid;
+  std::uint64_t at = 1 << 12;
+  std::array<std::uint64_t, SINKTRAP_BUFFER_COUNT> bytes{};
+  for (std::size_t b = 0; b < bytes.size(); ++b) {
+    double size = element_bytes(*element_from_dl(valid.buffers[b].dtype));
+    for (const std::int64_t e : valid.buffers[b].shape) size *= static_cast<double>(e);
+    if (size > 0x1p40) return {};
+    bytes[b] = static_cast<std::uint64_t>(size);
+    placed.buffers[b].address = at;
+    at += bytes[b];
+  }
+  list.push_back(placed);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (std::size_t j = 0; j < bytes.size(); ++j) {
+      if (i == j) continue;
+      LayoutCase c = placed;  // far apart, but for i, which begins in the last element of j
+      for (std::size_t b = 0; b < bytes.size(); ++b) c.buffers[b].address = (b + 1) << 44;
+      const std::uint64_t element =
+          static_cast<std::uint64_t>(element_bytes(*element_from_dl(c.buffers[j].dtype)));
+      c.buffers[i].address = *c.buffers[j].address + bytes[j] - element;
+      list.push_back(c);
+      for (const std::uint64_t bad : {std::uint64_t{0}, (std::uint64_t{9} << 44) + 1}) {
+        const std::size_t other = 6 - i - j > 3 ? 3 : 0;
+        if (other == i || other == j) continue;
+        LayoutCase both = c;
+        both.buffers[other].address = bad;
+        list.push_back(std::move(both));
+      }
+    }
+  return list;
+}
+
+Judgement limits_have_their_verdict(const Case& c, const Implementation& implementation) {
+  std::vector<LayoutCase> edits = limit_edits(layout(c));
+  for (LayoutCase& m : memory_edits(layout(c))) edits.push_back(std::move(m));
+  Judgement j;
+  for (const std::int32_t profile : {SINKTRAP_PROFILE_SGLANG, SINKTRAP_PROFILE_STRICT}) {
+    // Shapes and placed buffers in separate calls would hide a batch that is judged by its first entry.
+    const auto verdicts = validate(implementation, edits, profile);
+    for (std::size_t i = 0; i < edits.size(); ++i) {
+      const Verdict expected = reference_verdict(edits[i], profile);
+      ++j.elements;
+      if (verdicts[i] == expected) continue;
+      j.status = Status::failed;
+      j.reason = fmt::format("profile {}: verdict '{}', expected '{}'", profile_name(profile),
+                             verdict_to_text(verdicts[i]), verdict_to_text(expected));
+      j.details = {print_case(edits[i])};
+      return j;
+    }
+  }
+  return j;
+}
+
 }  // namespace
 
 std::vector<Law> layout_laws() {
@@ -143,6 +235,9 @@ std::vector<Law> layout_laws() {
       {"single-axis-changes",
        "each single-axis change of a valid layout is refused unless it is another valid layout",
        Generator::layout_valid, 0, is_valid_shapes, single_axis_changes, 2},
+      {"limits-have-their-verdict",
+       "extents at the limits of int64 and memory that touches or overlaps get the reference's verdict",
+       Generator::layout_valid, 0, is_valid_shapes, limits_have_their_verdict, 1},
   };
 }
 

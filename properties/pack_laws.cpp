@@ -71,6 +71,86 @@ Judgement unload_zeroes_the_slot(const Case& c, const Implementation& implementa
   return j;
 }
 
+// Two things wrong at once: the verdict is that of the one that section 4 looks at first.
+Judgement load_refuses_in_order(const Case& c, const Implementation& implementation) {
+  const PackCase& pack = std::get<PackCase>(c);
+  const ForwardInputs in = tokenless(pack.layer);
+  const AdapterFactors good = make_adapter(pack);
+  Session found(implementation, in), model(model_implementation(), in);
+  Judgement j;
+  const auto same = [&](std::int64_t slot, const AdapterFactors& adapter, std::string_view what) {
+    must_equal(found.load(slot, adapter), model.load(slot, adapter), fmt::format("load with {}", what));
+    ++j.elements;
+  };
+  struct Fault {
+    const char* what;
+    void (*edit)(AdapterFactors&, const Dimensions&);
+  };
+  static constexpr auto longer = [](Tensor& t, std::size_t axis) {
+    auto shape = t.shape();
+    ++shape[axis];
+    t = Tensor(t.type(), shape);
+  };
+  static constexpr Fault faults[] = {
+      {"tp_size 0", [](AdapterFactors& a, const Dimensions&) { a.tp_size = 0; }},
+      {"tp_rank outside", [](AdapterFactors& a, const Dimensions&) { a.tp_rank = a.tp_size; }},
+      {"a negative rank", [](AdapterFactors& a, const Dimensions&) { a.rank = -1; }},
+      {"gate A of another type",
+       [](AdapterFactors& a, const Dimensions&) { a.gate_a = Tensor(Element::f64, a.gate_a.shape()); }},
+      {"a rank above R", [](AdapterFactors& a, const Dimensions& d) { a.rank = d.R + 1; }},
+      {"factors named per expert",
+       [](AdapterFactors& a, const Dimensions&) { a.per_expert = !a.per_expert; }},
+      {"a row too many in gate/up B", [](AdapterFactors& a, const Dimensions&) { longer(a.gate_up_b, 0); }},
+      {"a column too many in down A", [](AdapterFactors& a, const Dimensions&) { longer(a.down_a, 1); }},
+      {"a tp_size that does not divide",
+       [](AdapterFactors& a, const Dimensions&) { a.tp_size = 2 * a.tp_size + 1; }},
+      {"a row too many in down B", [](AdapterFactors& a, const Dimensions&) { longer(a.down_b, 0); }},
+      {"a column too many in gate A", [](AdapterFactors& a, const Dimensions&) { longer(a.gate_a, 1); }},
+  };
+  same(pack.slot, good, "no pool bound");
+  must_succeed(model_implementation(), model.bind(in.pool), "bind");
+  must_succeed(implementation, found.bind(in.pool), "bind");
+  for (const std::int64_t slot : {in.d.S, std::int64_t{-1}}) {
+    AdapterFactors both = good;
+    both.tp_size = 0;
+    same(slot, both, "a slot out of range and tp_size 0");
+    same(slot, good, "a slot out of range");
+  }
+  for (const Fault& first : faults)
+    for (const Fault& second : faults) {
+      AdapterFactors both = good;
+      if (both.rank == 0) continue;  // has no factors that could be wrong
+      first.edit(both, in.d);
+      if (&first != &second) second.edit(both, in.d);
+      same(pack.slot, both, fmt::format("{} and {}", first.what, second.what));
+    }
+  compare_pools(found, model, "refused loads");
+  if (good.rank == 0) {
+    j.status = Status::vacuous;
+    j.reason = "an adapter of rank 0 has no factors";
+  }
+  return j;
+}
+
+Judgement loading_twice_is_loading_once(const Case& c, const Implementation& implementation) {
+  const PackCase& pack = std::get<PackCase>(c);
+  const ForwardInputs in = tokenless(pack.layer);
+  const AdapterFactors adapter = make_adapter(pack);
+  Session found(implementation, in);
+  must_succeed(implementation, found.bind(in.pool), "bind");
+  const Verdict first = found.load(pack.slot, adapter);
+  const Pool once = found.read_pool();
+  must_equal(found.load(pack.slot, adapter), first, "the second load");
+  const Pool twice = found.read_pool();
+  Judgement total;
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    const Judgement j = compare_bits(once[i], twice[i], buffer_name(static_cast<std::int32_t>(i)));
+    if (j.status != Status::passed) return j;
+    total.elements += j.elements;
+  }
+  return total;
+}
+
 Judgement shards_hold_their_features(const Case& c, const Implementation& implementation) {
   const ShardCase& s = std::get<ShardCase>(c);
   const ForwardInputs in = tokenless(s.layer);
@@ -132,6 +212,11 @@ std::vector<Law> pack_laws() {
        "after a load the slot holds exactly the adapter, whatever was there before, and no other slot "
        "changed",
        Generator::pack, SINKTRAP_CAN_LOAD, is_pack, load_leaves_no_trace, 4},
+      {"load-refuses-in-order",
+       "of two things wrong with an adapter the verdict names the one that section 4 looks at first",
+       Generator::pack, SINKTRAP_CAN_LOAD, is_pack, load_refuses_in_order, 1},
+      {"loading-twice-is-loading-once", "loading an adapter a second time changes no bit of the pool",
+       Generator::pack, SINKTRAP_CAN_LOAD, is_pack, loading_twice_is_loading_once, 1},
       {"unload-zeroes-the-slot", "unloading zeroes its slot and changes no other", Generator::pack,
        SINKTRAP_CAN_LOAD, is_pack, unload_zeroes_the_slot, 1},
       {"shards-hold-their-features", "a shard holds its features, gate and up rows cut separately",

@@ -9,7 +9,8 @@ namespace sinktrap {
 const std::vector<Law>& laws() {
   static const std::vector<Law> all = [] {
     std::vector<Law> list;
-    for (const auto& group : {layout_laws(), forward_laws(), hostile_laws(), state_laws(), pack_laws()})
+    for (const auto& group : {layout_laws(), forward_laws(), hostile_laws(), argument_laws(),
+                              metamorphic_laws(), state_laws(), pack_laws()})
       list.insert(list.end(), group.begin(), group.end());
     return list;
   }();

@@ -30,7 +30,8 @@ class Sequence {
       if (!take(step)) continue;
       if (bound_) {
         compare_pools(found_, model_, after_);
-        compare_derived(found_, model_, in_, fresh_, addresses_, after_);
+        compare_derived(found_, model_, in_, fresh_, addresses_, after_,
+                        step.kind == Step::Kind::load || step.kind == Step::Kind::unload);
       }
     }
     if (total_.elements == 0) {

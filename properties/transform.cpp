@@ -27,9 +27,26 @@ void fill_with_nan(Tensor& t) {
   for (std::int64_t i = 0; i < t.size(); ++i) t.set(i, NAN);
 }
 
-void fill_slot_with_nan(Tensor& t, std::int64_t s) {
+void fill_slot(Tensor& t, std::int64_t s, double value) {
   const std::int64_t per_slot = t.size() / t.extent(0);
-  for (std::int64_t i = 0; i < per_slot; ++i) t.set(s * per_slot + i, NAN);
+  for (std::int64_t i = 0; i < per_slot; ++i) t.set(s * per_slot + i, value);
+}
+
+Tensor take_axis(const Tensor& t, int axis, const std::vector<std::int64_t>& indices) {
+  auto shape = t.shape();
+  const auto at = static_cast<std::size_t>(axis);
+  const std::int64_t extent = shape[at];
+  std::int64_t before = 1, bytes = element_bytes(t.type());
+  for (std::size_t i = 0; i < at; ++i) before *= shape[i];
+  for (std::size_t i = at + 1; i < shape.size(); ++i) bytes *= shape[i];
+  shape[at] = static_cast<std::int64_t>(indices.size());
+  Tensor to(t.type(), shape);
+  for (std::int64_t b = 0; b < before; ++b)
+    for (std::int64_t i = 0; i < shape[at]; ++i)
+      if (const std::int64_t from = indices[static_cast<std::size_t>(i)]; from >= 0)
+        std::copy_n(t.bytes().data() + (b * extent + from) * bytes, bytes,
+                    to.bytes().data() + (b * shape[at] + i) * bytes);
+  return to;
 }
 
 Tensor repeat_outer(const Tensor& factor, std::int64_t n) {

@@ -6,7 +6,10 @@ namespace sinktrap {
 
 void fill_with_nan(Tensor& t);
 // Slot s of a pool buffer.
-void fill_slot_with_nan(Tensor& t, std::int64_t s);
+void fill_slot(Tensor& t, std::int64_t s, double value);
+
+// The entries `indices` of an axis, in that order; -1 gives zeros.
+Tensor take_axis(const Tensor& t, int axis, const std::vector<std::int64_t>& indices);
 
 // [S, 1, a, b] -> [S, n, a, b] with n equal copies.
 Tensor repeat_outer(const Tensor& factor, std::int64_t n);

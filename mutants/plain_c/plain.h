@@ -32,6 +32,7 @@ struct sinktrap_instance {
   char* w1_delta; /* [S, n*2F, 2R] */
   char* cat;      /* shared-outer: a_cat [S, R, n*F]; per-expert: b_cat [S, H, n*R] */
   int64_t w1_delta_shape[3], cat_shape[3];
+  int64_t loaded_slot, loaded_rank; /* of the last load; for a fault */
 };
 
 /* plain_number.c */
@@ -87,7 +88,33 @@ int32_t plain_expand(const DLTensor* shared, int32_t buffer, const DLTensor* per
 int32_t plain_collapse(const DLTensor* per_expert, int32_t buffer, const DLTensor* shared,
                        sinktrap_verdict* v);
 
+/* plain_wrong.c: where faults of forward hide behind a function; each gives the honest value without one. */
+typedef enum plain_stage {
+  PLAIN_BASE,        /* w13 . x */
+  PLAIN_BRIDGE,      /* gate_up_lora_a . x */
+  PLAIN_DELTA,       /* gate_up_lora_b . bridge */
+  PLAIN_DOWN,        /* w2 . act */
+  PLAIN_DOWN_BRIDGE, /* down_lora_a . act */
+  PLAIN_DOWN_DELTA   /* down_lora_b . bridge */
+} plain_stage;
+float plain_round(plain_type type, float value); /* to the type and back */
+float plain_activation(float z);                 /* plain_silu */
+/* plain_dot. */
+float plain_sum(const sinktrap_instance* p, plain_stage stage, const char* w, int64_t first, const float* v,
+                int64_t count);
+int64_t plain_bridge_row(const sinktrap_instance* p, int64_t slot, int64_t row);           /* row */
+int64_t plain_route(const sinktrap_instance* p, const int32_t* ids, int64_t T, int64_t t); /* ids[t] */
+float plain_gamma(const sinktrap_instance* p, const sinktrap_forward_args* args, int64_t t,
+                  int64_t e); /* gammas[t, e] */
+float plain_leak(const sinktrap_instance* p, const sinktrap_forward_args* args, int64_t t,
+                 int64_t slot); /* 0 */
+
+/* plain_select.c */
+const char* plain_title(void); /* "plain_c", or "plain_c:" and the fault */
+
 /* plain_forward.c */
+float plain_silu(float z);
+void plain_remember_operand(const char* w1_delta); /* for a fault: operands that layers share */
 int32_t plain_forward(sinktrap_instance* p, const sinktrap_forward_args* args, sinktrap_verdict* v);
 
 #endif

@@ -23,11 +23,17 @@ static void derive_w1_delta(sinktrap_instance* p, int64_t s) {
   int half;
   memset(to, 0, (size_t)(p->n * 2 * p->F) * 2 * row_bytes);
   for (e = 0; e < p->n; ++e) {
-    const int64_t from_expert = PLAIN_HAS(expert_zero_for_all) ? 0 : e;
+    const int64_t from_expert = PLAIN_HAS(expert_zero_for_all) ? 0
+                                : PLAIN_HAS(experts_reversed)  ? p->n - 1 - e
+                                                               : e;
     for (j = 0; j < p->F; ++j)
       for (half = 0; half < 2; ++half) {
-        const int64_t from_row = ((s * p->n + from_expert) * 2 + half) * p->F + j;
-        const int64_t to_row = (e * p->F + j) * 2 + half;
+        const int from_half = PLAIN_HAS(halves_swapped_in_b) ? 1 - half : half;
+        const int64_t from_row = PLAIN_HAS(second_slice_offset) && half == 1
+                                     ? s * p->n * 2 * p->F + p->n * p->F + e * p->F + j
+                                     : ((s * p->n + from_expert) * 2 + from_half) * p->F + j;
+        const int64_t to_row =
+            PLAIN_HAS(delta_not_interleaved) ? (e * 2 + half) * p->F + j : (e * p->F + j) * 2 + half;
         memcpy(to + (size_t)(2 * to_row + half) * row_bytes, p->pool[GUB] + (size_t)from_row * row_bytes,
                row_bytes);
       }
@@ -41,7 +47,9 @@ static void derive_a_cat(sinktrap_instance* p, int64_t s) {
   for (q = 0; q < p->R; ++q)
     for (e = 0; e < p->n; ++e)
       memcpy(p->cat + (size_t)((s * p->R + q) * p->n + e) * row_bytes,
-             p->pool[DLA] + (size_t)((s * p->n + e) * p->R + q) * row_bytes, row_bytes);
+             p->pool[DLA] +
+                 (size_t)((s * p->n + (PLAIN_HAS(down_a_expert_zero) ? 0 : e)) * p->R + q) * row_bytes,
+             row_bytes);
 }
 
 /* b_cat[s, h, e*R + q] = down_lora_b[s, e, h, q]. */
@@ -50,12 +58,15 @@ static void derive_b_cat(sinktrap_instance* p, int64_t s) {
   int64_t e, h;
   for (h = 0; h < p->H; ++h)
     for (e = 0; e < p->n; ++e)
-      memcpy(p->cat + (size_t)((s * p->H + h) * p->n + e) * row_bytes,
-             p->pool[B] + (size_t)((s * p->n + e) * p->H + h) * row_bytes, row_bytes);
+      memcpy(
+          p->cat + (size_t)((s * p->H + h) * p->n + e) * row_bytes,
+          p->pool[B] + (size_t)((s * p->n + (PLAIN_HAS(down_b_expert_zero) ? 0 : e)) * p->H + h) * row_bytes,
+          row_bytes);
 }
 
-static void derive(sinktrap_instance* p, int64_t s) {
-  derive_w1_delta(p, s);
+static void derive(sinktrap_instance* p, int64_t s, int updating) {
+  if (!updating || !PLAIN_HAS(update_skips_w1_delta)) derive_w1_delta(p, s);
+  if (updating && PLAIN_HAS(update_skips_cat)) return;
   if (p->outer == 1)
     derive_a_cat(p, s);
   else
@@ -105,6 +116,7 @@ int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_
   sinktrap_layout layout;
   int64_t s;
   int i, axis;
+  int first = 0;
   if (p == NULL || buffers == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
   memset(&layout, 0, sizeof layout);
   layout.n_shared_experts = p->n;
@@ -120,16 +132,33 @@ int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_
     return plain_verdict(v, SINKTRAP_DEVICE, A, SINKTRAP_NONE, plain_device_number(buffers[A].device),
                          plain_device_number(host));
   }
-  for (i = 0; i < SINKTRAP_BUFFER_COUNT && p->bound; ++i)
+  if (PLAIN_HAS(failed_rebind_half_installed) && p->bound) p->pool[A] = plain_data(&buffers[A]);
+  for (i = 0; i < SINKTRAP_BUFFER_COUNT && p->bound && !PLAIN_HAS(rebind_of_any_shape); ++i)
     for (axis = 0; axis < 4; ++axis)
       if (buffers[i].shape[axis] != p->pool_shape[i][axis])
         return plain_verdict(v, SINKTRAP_POOL_SHAPE_CHANGED, i, axis, buffers[i].shape[axis],
                              p->pool_shape[i][axis]);
-  if (!p->bound && !first_bind(p, buffers))
-    return plain_fail(v, SINKTRAP_INTERNAL, "no memory for the derived operands");
+  if (!p->bound) {
+    if (!first_bind(p, buffers))
+      return plain_fail(v, SINKTRAP_INTERNAL, "no memory for the derived operands");
+    first = 1;
+  }
   for (i = 0; i < SINKTRAP_BUFFER_COUNT; ++i) p->pool[i] = plain_data(&buffers[i]);
-  for (s = 0; s < p->S; ++s) derive(p, s);
+  for (s = 0; s < (PLAIN_HAS(bind_derives_first_slot) ? 1 : p->S); ++s)
+    if (first || !PLAIN_HAS(rebind_keeps_operands)) derive(p, s, 0);
+  if (PLAIN_HAS(bind_modifies_pool)) p->pool[B][0] ^= 1;
+  p->loaded_slot = -1;
+  plain_remember_operand(p->w1_delta);
   return plain_answer(v, SINKTRAP_OK);
+}
+
+/* For a fault: another place for w1_delta. The old one is kept, so that it cannot be given out again. */
+static void move_operand(sinktrap_instance* p) {
+  const size_t bytes = (size_t)(p->S * p->n * 2 * p->F) * 2 * (size_t)p->R * p->element;
+  char* moved = malloc(bytes);
+  if (moved == NULL) return;
+  memcpy(moved, p->w1_delta, bytes);
+  p->w1_delta = moved;
 }
 
 int32_t plain_update(sinktrap_instance* p, const sinktrap_slot_set* slots, sinktrap_verdict* v) {
@@ -139,16 +168,25 @@ int32_t plain_update(sinktrap_instance* p, const sinktrap_slot_set* slots, sinkt
   if (slots != NULL) {
     if (slots->count < 0 || (slots->count > 0 && slots->ids == NULL))
       return plain_answer(v, SINKTRAP_ARGUMENT);
-    for (i = 0; i < slots->count; ++i)
+    for (i = 0; i < slots->count; ++i) {
       if (slots->ids[i] < 0 || slots->ids[i] >= p->S)
         return plain_verdict(v, SINKTRAP_SLOT_RANGE, SINKTRAP_NONE, SINKTRAP_NONE, slots->ids[i], p->S);
+      if (PLAIN_HAS(update_stops_at_bad_id)) derive(p, slots->ids[i], 1);
+    }
   }
-  if (PLAIN_HAS(stale_slot)) return plain_answer(v, SINKTRAP_OK);
+  if (PLAIN_HAS(stale_slot) || (PLAIN_HAS(absent_set_is_none) && slots == NULL))
+    return plain_answer(v, SINKTRAP_OK);
+  if (PLAIN_HAS(update_touches_slot_zero)) derive(p, 0, 1);
+  if (PLAIN_HAS(update_moves_operands)) move_operand(p);
+  if (PLAIN_HAS(empty_set_is_all) && slots != NULL && slots->count == 0) slots = NULL;
   /* A repeated id derives the same bits again. */
   if (slots != NULL)
-    for (i = 0; i < slots->count; ++i) derive(p, slots->ids[i]);
+    for (i = 0; i < (PLAIN_HAS(update_first_id_only) && slots->count > 1 ? 1 : slots->count); ++i) {
+      derive(p, slots->ids[i], 1);
+      if (PLAIN_HAS(update_repeats_every_slot_id)) derive(p, slots->ids[i], 1);
+    }
   else
-    for (i = 0; i < p->S; ++i) derive(p, i);
+    for (i = 0; i < p->S; ++i) derive(p, i, 1);
   return plain_answer(v, SINKTRAP_OK);
 }
 

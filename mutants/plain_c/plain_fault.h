@@ -1,42 +1,42 @@
-/* The fault that a library is built with: -DSINKTRAP_FAULT=NAME, one of PLAIN_FAULTS; without it, none.
+/* Faults: ways in which this library can be wrong. plain_faults.def lists them, with the reports they stand
+ * for.
  *
- * Each is a bug that really happened in a public implementation, or a kind next to one. It sits at one place
- * in the sources, where the line asks PLAIN_HAS(NAME); the compiler removes the branch that is not taken. */
+ * A fault sits at one place in the sources, where the line asks PLAIN_HAS(NAME), or in plain_wrong.c. Which
+ * one is there is decided
+ *  - when the library is compiled: -DSINKTRAP_FAULT=NAME (without it none: PLAIN_HAS is then 0 and the
+ * compiler removes the branch), or
+ *  - with -DPLAIN_SELECTABLE while it runs, by the variable plain_selected of plain_select.c.
+ *
+ * The kind `equivalent` is for differences that no legal test can see; they have to survive. The proofs:
+ *  - collapse_compares_neighbours: copies 0..e-1 equal copy 0 when copy e is the first unlike copy e-1, and
+ * the other way round; so both name the same first expert, and both accept when all copies are equal.
+ *  - sums_descending: sections 5 and 6 of CONTRACT.md allow any order of the f32 sums; lattice sums are exact
+ *    in every order, and the bound gamma_k is one of every order.
+ *  - update_repeats_every_slot_id: deriving reads the pool and writes operands only, so the second time
+ * writes the same bits to the same place. */
 #ifndef PLAIN_FAULT_H
 #define PLAIN_FAULT_H
 
-/* X(NAME, what is wrong). mutants/CMakeLists.txt reads the names from here: one to a line. */
-#define PLAIN_FAULTS(X)                                                                 \
-  X(none, "the honest implementation")                                                  \
-  X(up_half_at_r, "load writes the up half of gate_up_lora_a at row r instead of R")    \
-  X(crash_in_forward, "forward writes through a null pointer")                          \
-  X(hang_in_forward, "forward never returns")                                           \
-  X(wrong_version, "the table carries another interface version")                       \
-  X(up_reads_gate_bridge, "the up half of the delta contracts with the gate's bridge")  \
-  X(expert_zero_for_all, "gate_up_lora_b is read at expert 0 for every expert")         \
-  X(stale_slot, "update derives nothing: forward keeps serving the slot's old adapter") \
-  X(no_gamma, "the activation is not weighted by the token's gammas")                   \
-  X(tail_not_zeroed, "load leaves what was in the rank tails")                          \
-  X(accept_mixed_layout, "validation lacks check 3, layout_mismatch")                   \
-  X(uninitialised_base_rows, "rows of out of base-only tokens are not written")         \
-  X(writes_past_end, "forward writes one element behind out")                           \
-  X(modifies_input, "forward writes into x")                                            \
-  X(last_rank_column_lost, "the delta leaves out column R - 1 of gate_up_lora_b")
-
-#define PLAIN_FAULT_ENUM(NAME, what) PLAIN_FAULT_##NAME,
-enum plain_fault { PLAIN_FAULTS(PLAIN_FAULT_ENUM) PLAIN_FAULT_COUNT };
-#undef PLAIN_FAULT_ENUM
+#define X(NAME, kind, what, report) PLAIN_FAULT_##NAME,
+enum plain_fault {
+#include "plain_faults.def"
+  PLAIN_FAULT_COUNT
+};
+#undef X
 
 #ifndef SINKTRAP_FAULT
 #define SINKTRAP_FAULT none
 #endif
-/* Two steps, so that SINKTRAP_FAULT is expanded before it is joined or quoted. */
+/* Two steps, so that SINKTRAP_FAULT is expanded before it is joined. */
 #define PLAIN_JOIN_(a, b) a##b
 #define PLAIN_JOIN(a, b) PLAIN_JOIN_(a, b)
-#define PLAIN_QUOTE_(a) #a
-#define PLAIN_QUOTE(a) PLAIN_QUOTE_(a)
+#define PLAIN_CHOSEN PLAIN_JOIN(PLAIN_FAULT_, SINKTRAP_FAULT)
 
-#define PLAIN_SELECTED PLAIN_JOIN(PLAIN_FAULT_, SINKTRAP_FAULT)
-#define PLAIN_HAS(NAME) (PLAIN_SELECTED == PLAIN_FAULT_##NAME)
+#ifdef PLAIN_SELECTABLE
+extern int plain_selected;
+#else
+#define plain_selected ((int)PLAIN_CHOSEN)
+#endif
+#define PLAIN_HAS(NAME) (plain_selected == (int)PLAIN_FAULT_##NAME)
 
 #endif

@@ -47,14 +47,17 @@ int32_t plain_shard(const DLTensor full[SINKTRAP_BUFFER_COUNT], int64_t tp_rank,
                     const DLTensor shard[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* v) {
   int64_t n, F, F_shard, R, i, half, rows;
   size_t element;
-  if (full == NULL || shard == NULL || tp_size < 1 || tp_rank < 0 || tp_rank >= tp_size)
+  if (full == NULL || shard == NULL || tp_size < 1 || tp_rank < 0 ||
+      tp_rank >= tp_size + (PLAIN_HAS(shard_rank_off_by_one) ? 1 : 0))
     return plain_answer(v, SINKTRAP_ARGUMENT);
   if (full[GUB].ndim != 4 || full[GUB].shape == NULL || !is_pool(full, full[GUB].shape[1], SINKTRAP_ANY))
     return plain_answer(v, SINKTRAP_ARGUMENT);
   n = full[GUB].shape[1];
   R = full[GUB].shape[3];
   F = full[DLA].shape[3];
-  if (F % tp_size != 0) return plain_verdict(v, SINKTRAP_INDIVISIBLE, GUB, 2, F, tp_size);
+  if (PLAIN_HAS(shard_rank_off_by_one) && tp_rank == tp_size) tp_rank = 0;
+  if (F % tp_size != 0 && !PLAIN_HAS(shard_accepts_remainder))
+    return plain_verdict(v, SINKTRAP_INDIVISIBLE, GUB, 2, F, tp_size);
   if (!is_shard_of(full, tp_size, shard)) return plain_answer(v, SINKTRAP_ARGUMENT);
   F_shard = F / tp_size;
   element = plain_bytes(plain_type_of(full[A].dtype));
@@ -64,12 +67,18 @@ int32_t plain_shard(const DLTensor full[SINKTRAP_BUFFER_COUNT], int64_t tp_rank,
   for (i = 0; i < full[GUB].shape[0] * n; ++i)
     for (half = 0; half < 2; ++half)
       memcpy(plain_data(&shard[GUB]) + (size_t)((2 * i + half) * F_shard * R) * element,
-             plain_data(&full[GUB]) + (size_t)(((2 * i + half) * F + tp_rank * F_shard) * R) * element,
+             plain_data(&full[GUB]) +
+                 (size_t)((PLAIN_HAS(shard_collapses_halves) ? 2 * i * F + (2 * tp_rank + half) * F_shard
+                                                             : (2 * i + half) * F + tp_rank * F_shard) *
+                          R) *
+                     element,
              (size_t)(F_shard * R) * element);
   rows = full[DLA].shape[0] * n * R;
   for (i = 0; i < rows; ++i)
     memcpy(plain_data(&shard[DLA]) + (size_t)(i * F_shard) * element,
-           plain_data(&full[DLA]) + (size_t)(i * F + tp_rank * F_shard) * element, (size_t)F_shard * element);
+           plain_data(&full[DLA]) +
+               (size_t)(i * F + (PLAIN_HAS(shard_down_a_of_rank_zero) ? 0 : tp_rank) * F_shard) * element,
+           (size_t)F_shard * element);
   return plain_answer(v, SINKTRAP_OK);
 }
 
@@ -96,8 +105,8 @@ int32_t plain_expand(const DLTensor* shared, int32_t buffer, const DLTensor* per
   factor = (size_t)(plain_tensor_bytes(shared) / (uint64_t)shared->shape[0]);
   for (s = 0; s < shared->shape[0]; ++s)
     for (e = 0; e < n; ++e)
-      memcpy(plain_data(per_expert) + (size_t)(s * n + e) * factor, plain_data(shared) + (size_t)s * factor,
-             factor);
+      memcpy(plain_data(per_expert) + (size_t)(s * n + e) * factor,
+             plain_data(shared) + (size_t)(PLAIN_HAS(expand_first_slot_only) ? 0 : s) * factor, factor);
   return plain_answer(v, SINKTRAP_OK);
 }
 
@@ -109,10 +118,11 @@ int32_t plain_collapse(const DLTensor* per_expert, int32_t buffer, const DLTenso
   n = per_expert->shape[1];
   factor = (size_t)(plain_tensor_bytes(shared) / (uint64_t)shared->shape[0]);
   /* All slots are compared before one is written: a refusal changes nothing. */
-  for (s = 0; s < shared->shape[0]; ++s)
-    for (e = 1; e < n; ++e) {
+  for (s = 0; s < shared->shape[0] - (PLAIN_HAS(collapse_skips_last_slot) ? 1 : 0); ++s)
+    for (e = 1; e < n && !PLAIN_HAS(collapse_never_refuses); ++e) {
       const char* first = plain_data(per_expert) + (size_t)(s * n) * factor;
-      if (memcmp(first, first + (size_t)e * factor, factor) != 0)
+      const int64_t other = PLAIN_HAS(collapse_compares_neighbours) ? e - 1 : 0;
+      if (memcmp(first + (size_t)other * factor, first + (size_t)e * factor, factor) != 0)
         return plain_verdict(v, SINKTRAP_NOT_COLLAPSIBLE, buffer, 1, e, 0);
     }
   for (s = 0; s < shared->shape[0]; ++s)

@@ -53,10 +53,10 @@ static void plain_destroy(sinktrap_instance* p) {
   free(p);
 }
 
-static const sinktrap_implementation_table table = {
-    SINKTRAP_ABI_VERSION + (PLAIN_HAS(wrong_version) ? 1u : 0u),
+static sinktrap_implementation_table table = {
+    SINKTRAP_ABI_VERSION,
     sizeof(sinktrap_implementation_table),
-    PLAIN_HAS(none) ? "plain_c" : "plain_c:" PLAIN_QUOTE(SINKTRAP_FAULT),
+    "plain_c",
     SINKTRAP_CAN_UPDATE | SINKTRAP_CAN_LOAD | SINKTRAP_CAN_SHARD | SINKTRAP_CAN_EXPAND |
         SINKTRAP_CAN_DERIVED | SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32 |
         SINKTRAP_CAN_GAMMAS_F32 | SINKTRAP_CAN_INTERLEAVED | SINKTRAP_CAN_CONTIGUOUS | SINKTRAP_CAN_SHARED |
@@ -82,5 +82,7 @@ static const sinktrap_implementation_table table = {
 
 const sinktrap_implementation_table* sinktrap_implementation(uint32_t host_abi_version) {
   (void)host_abi_version; /* the host compares it with the table's; there is only one version to offer */
+  table.name = plain_title();
+  table.abi_version = SINKTRAP_ABI_VERSION + (PLAIN_HAS(wrong_version) ? 1u : 0u);
   return &table;
 }

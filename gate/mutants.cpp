@@ -1,0 +1,264 @@
+// `mutants`: the kill matrix. Every wrong implementation is judged on generated cases, the laws taking turns
+// one case each, until one of them refuses it; the unmutated code beside them has to pass, and so have the
+// equivalent mutants.
+#include "mutants/mutants.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+
+#include "gate/commands.hpp"
+#include "gate/report.hpp"
+#include "gate/terminal.hpp"
+#include "judge/worker.hpp"
+#include "properties/shrink.hpp"
+
+namespace sinktrap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Cases that the unmutated code and the equivalent mutants have to pass: ten times the cases that most
+// mutants need.
+constexpr std::int64_t kHonestCases = 300;
+// A case takes a few milliseconds; what takes this long hangs.
+constexpr double kTimeoutSeconds = 5;
+// Judgements and seconds spent on making one killing case small: 150 mutants stay below three minutes.
+constexpr int kShrinkBudget = 250;
+constexpr double kShrinkSeconds = 1;
+
+struct Row {
+  Row(int index_, std::string name_, bool honest_) : index(index_), name(std::move(name_)), honest(honest_) {}
+  int index;  // into mutants()
+  std::string name;
+  bool honest;             // has to survive
+  std::int64_t cases = 0;  // judged, the killing one included
+  double milliseconds = 0;
+  std::string killed_by, line, smallest, reason;  // killed_by: the law, or empty
+  Status status = Status::passed;
+  std::int64_t handed = 0;  // cases given to workers
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Matrix {
+ public:
+  Matrix(const MutantsArguments& a, std::vector<int> chosen)
+      : a_(a),
+        workers_(judge,
+                 {a.jobs > 0 ? a.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+                  kTimeoutSeconds, a.folder}),
+        progress_(true) {
+    rows_.emplace_back(kUnmutated, "(unmutated)", true);
+    for (const int index : chosen) {
+      const Mutant& m = mutants()[static_cast<std::size_t>(index)];
+      rows_.emplace_back(index, std::string(m.name), m.equivalent());
+      // What is refused before a single case.
+      const auto mutant = select_mutant(index);
+      rows_.back().reason = table_fault(&mutant->table());
+      if (!rows_.back().reason.empty()) {
+        rows_.back().killed_by = "interface";
+        rows_.back().status = Status::failed;
+      }
+    }
+  }
+
+  std::vector<Row> run() {
+    workers_.run([this] { return next(); }, [this](const Task& t, const Judgement& j) { record(t, j); });
+    for (Row& row : rows_)
+      if (!row.line.empty()) shrink(row);
+    progress_.clear();
+    return std::move(rows_);
+  }
+  double seconds() const { return seconds_since(start_); }
+
+ private:
+  // In the worker: the time of the judgement travels as the first detail, in microseconds.
+  static Judgement judge(const Task& t) {
+    const auto mutant = select_mutant(static_cast<int>(t.implementation) - 1);
+    const auto start = Clock::now();
+    Judgement j = judge_line(laws()[t.law], t.line, *mutant);
+    j.details.insert(j.details.begin(), fmt::format("{:.0f}", seconds_since(start) * 1e6));
+    return j;
+  }
+
+  // Case k of the stream: the laws in turn, sizes in strides of a prime as in `run`, but not from 0.
+  const Task& stream(std::int64_t k) {
+    const auto count = static_cast<std::int64_t>(laws().size());
+    while (static_cast<std::int64_t>(stream_.size()) <= k) {
+      const auto at = static_cast<std::int64_t>(stream_.size());
+      const std::int64_t l = at % count, round = at / count;
+      const int size = static_cast<int>((round + 1) * 37 % 101);
+      stream_.push_back({0, static_cast<std::uint32_t>(l),
+                         generated_line(laws()[static_cast<std::size_t>(l)], a_.seed, round, size)});
+    }
+    return stream_[static_cast<std::size_t>(k)];
+  }
+
+  std::optional<Task> next() {
+    for (std::size_t tried = 0; tried < rows_.size(); ++tried) {
+      turn_ = (turn_ + 1) % rows_.size();
+      Row& row = rows_[turn_];
+      const std::int64_t most = row.honest ? std::min<std::int64_t>(kHonestCases, a_.cases) : a_.cases;
+      if (!row.killed_by.empty() || row.handed >= most) continue;
+      Task task = stream(row.handed++);
+      task.implementation = static_cast<std::uint32_t>(row.index + 1);
+      return task;
+    }
+    return std::nullopt;
+  }
+
+  Row& row_of(const Task& t) {
+    return *std::find_if(rows_.begin(), rows_.end(),
+                         [&](const Row& r) { return r.index + 1 == static_cast<int>(t.implementation); });
+  }
+
+  void record(const Task& t, const Judgement& j) {
+    Row& row = row_of(t);
+    std::int64_t k = row.handed - 1;  // two workers may end in the other order
+    while (stream_[static_cast<std::size_t>(k)].line != t.line ||
+           stream_[static_cast<std::size_t>(k)].law != t.law)
+      --k;
+    if (row.killed_by.empty()) row.cases = std::max(row.cases, k + 1);
+    row.milliseconds += j.status == Status::timed_out || j.status == Status::crashed || j.details.empty()
+                            ? (j.status == Status::timed_out ? kTimeoutSeconds * 1e3 : 0)
+                            : std::stod(j.details.front()) / 1e3;
+    if (!is_bad(j.status) || (!row.killed_by.empty() && k + 1 >= row.cases)) return;
+    row.cases = k + 1;
+    row.killed_by = laws()[t.law].id;
+    row.line = row.smallest = t.line;
+    row.status = j.status;
+    row.reason = j.reason;
+    progress_.note(fmt::format("{} is refused by {}", row.name, row.killed_by));
+  }
+
+  void shrink(Row& row) {
+    if (row.status == Status::timed_out) return;  // every step would cost the time limit
+    const auto started = Clock::now();
+    const auto law = static_cast<std::uint32_t>(find_law(row.killed_by) - &laws()[0]);
+    const auto fails = [&](const Case& c) {
+      if (seconds_since(started) > kShrinkSeconds) return false;
+      const Judgement j = workers_.run_one({static_cast<std::uint32_t>(row.index + 1), law, print_case(c)});
+      if (j.status == row.status) row.reason = j.reason;
+      return j.status == row.status;
+    };
+    progress_.note("smaller cases for " + row.name);
+    row.smallest = print_case(shrink_case(std::get<Case>(parse_case(row.line)), fails, kShrinkBudget));
+  }
+
+  const MutantsArguments& a_;
+  std::vector<Row> rows_;
+  std::vector<Task> stream_;
+  std::size_t turn_ = 0;
+  Workers workers_;
+  Progress progress_;
+  Clock::time_point start_ = Clock::now();
+};
+
+struct Summary {
+  std::int64_t killed = 0, survived = 0, equivalent = 0, honest_refused = 0;
+  double median = 0;  // cases to the kill
+};
+
+Summary summary_of(const std::vector<Row>& rows) {
+  Summary s;
+  std::vector<std::int64_t> cases;
+  for (const Row& row : rows) {
+    const bool killed = !row.killed_by.empty();
+    s.honest_refused += row.honest && killed;
+    s.equivalent += row.honest && row.index != kUnmutated;
+    if (row.honest) continue;
+    s.killed += killed;
+    s.survived += !killed;
+    if (killed) cases.push_back(row.cases);
+  }
+  std::sort(cases.begin(), cases.end());
+  if (!cases.empty())
+    s.median = static_cast<double>(cases[(cases.size() - 1) / 2] + cases[cases.size() / 2]) / 2;
+  return s;
+}
+
+std::string outcome(const Row& row) {
+  if (row.honest)
+    return row.killed_by.empty() ? (row.index == kUnmutated ? "passed" : "equivalent") : "WRONGLY REFUSED";
+  return row.killed_by.empty() ? "SURVIVED" : "killed";
+}
+
+std::string text_of(const std::vector<Row>& rows, const Summary& s, double seconds) {
+  std::string text = fmt::format("{:<30} {:<11} {:<30} {:>6} {:>9}  {}\n", "mutant", "outcome", "by law",
+                                 "cases", "ms", "smallest case");
+  for (const Row& row : rows) {
+    const std::string line = fmt::format("{:<30} {:<11} {:<30} {:>6} {:>9.1f}  {}", row.name, outcome(row),
+                                         row.killed_by, row.cases, row.milliseconds, row.smallest);
+    const bool bad = row.honest != row.killed_by.empty();
+    text += (bad ? paint(Status::failed, line) : line) + "\n";
+    if (row.honest && bad) text += "  reason " + row.reason + "\n";
+  }
+  return text +
+         fmt::format(
+             "{} of {} mutants killed, {} survived, {} equivalent; median {} cases to the kill; {:.1f} s\n",
+             s.killed, s.killed + s.survived, s.survived, s.equivalent, s.median, seconds);
+}
+
+std::string json_of(const std::vector<Row>& rows, const Summary& s, double seconds, std::uint64_t seed) {
+  using Json = nlohmann::ordered_json;
+  Json report;
+  report["program"] = "sinktrap";
+  report["seed"] = seed;
+  report["seconds"] = seconds;
+  report["killed"] = s.killed;
+  report["survived"] = s.survived;
+  report["equivalent"] = s.equivalent;
+  report["median_cases"] = s.median;
+  report["mutants"] = Json::array();
+  for (const Row& row : rows) {
+    Json m;
+    m["mutant"] = row.name;
+    if (row.index != kUnmutated) {
+      const Mutant& mutant = mutants()[static_cast<std::size_t>(row.index)];
+      m["kind"] = mutant.kind;
+      m["what"] = mutant.what;
+      m["report"] = mutant.report;
+    }
+    m["outcome"] = outcome(row);
+    m["killed_by"] = row.killed_by.empty() ? Json(nullptr) : Json(row.killed_by);
+    m["cases"] = row.cases;
+    m["milliseconds"] = row.milliseconds;
+    m["case"] = row.line;
+    m["smallest_case"] = row.smallest;
+    m["reason"] = row.reason;
+    report["mutants"].push_back(std::move(m));
+  }
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int mutants_command(const MutantsArguments& a) {
+  std::vector<int> chosen;
+  for (std::size_t i = 0; i < mutants().size(); ++i)
+    if (a.names.empty() || std::find(a.names.begin(), a.names.end(), mutants()[i].name) != a.names.end())
+      chosen.push_back(static_cast<int>(i));
+  for (const std::string& name : a.names)
+    if (std::none_of(mutants().begin(), mutants().end(), [&](const Mutant& m) { return m.name == name; }))
+      return bad_input(
+          fmt::format("mutants {}: no mutant of that name; `sinktrap list mutants` shows them", name));
+  try {
+    Matrix matrix(a, chosen);
+    const std::vector<Row> rows = matrix.run();
+    const Summary s = summary_of(rows);
+    if (a.json != "-") fmt::print("{}", text_of(rows, s, matrix.seconds()));
+    if (!a.json.empty() && !write_report(a.json, json_of(rows, s, matrix.seconds(), a.seed))) return 2;
+    return s.survived == 0 && s.honest_refused == 0 ? 0 : 1;
+  } catch (const std::runtime_error& e) {
+    return bad_input(e.what());
+  }
+}
+
+}  // namespace sinktrap
