@@ -62,7 +62,8 @@ class RaceRuntime final : public Observer {
   void meet_at(const void* address, detail::Access kind);
   // True now and then, at a rate that the schedule chooses: the thread is to be interrupted here.
   bool interrupt_here() { return --countdown_ == 0 && draw_countdown(); }
-  // The running thread's own stack, and threadIdx and its kin, which the executor sets: no other thread sees them.
+  // The running thread's own stack, and threadIdx and its kin, which the executor sets: no other thread sees
+  // them.
   bool is_private(const volatile void* address) const {
     const auto a = reinterpret_cast<std::uintptr_t>(address);
     return a - stack_ < stack_bytes_ || a - indices_ < indices_bytes_;
