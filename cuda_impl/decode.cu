@@ -134,6 +134,22 @@ __device__ void stage(const ForwardView& f, const Shape<kPass>& shape, std::int6
   }
 }
 
+// Lane t gets the sum over the lanes, ascending, of v[t], through `memory` of the warp's own: [token][lane],
+// with the lanes of a row exchanged so that neither direction meets in a bank.
+using WarpSums = float[kTokens * kWarp];
+__device__ inline float sum_of_lanes(const float (&v)[kTokens], int tokens, float* memory) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  __syncwarp();  // what a row before this one left has been read
+  SINKTRAP_UNROLL
+  for (int t = 0; t < kTokens; ++t)
+    if (t < tokens) memory[t * kWarp + (lane ^ t)] = v[t];
+  __syncwarp();
+  float sum = 0.0f;
+  if (lane < tokens)
+    for (int l = 0; l < kWarp; ++l) sum = sum + memory[lane * kWarp + (l ^ lane)];
+  return sum;
+}
+
 template <class E, Pass kPass>
 __global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_width, int row_width) {
   using Bits = typename E::Bits;
@@ -143,12 +159,16 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_wid
   auto& operand = simt::shared<Operand, struct DecodeOperand>();
 
   Row<Bits> rows[kWarpRows];
+  SINKTRAP_UNROLL
   for (int r = 0; r < kWarpRows; ++r)
     rows[r] = find_row<kPass, Bits>(f, shape,
                                     (static_cast<std::int64_t>(blockIdx.x) * kWarps + warp) * kWarpRows + r);
   float acc[kWarpRows][kTokens];
-  for (auto& row : acc)
+  SINKTRAP_UNROLL
+  for (auto& row : acc) {
+    SINKTRAP_UNROLL
     for (float& v : row) v = 0.0f;
+  }
 
   const std::int64_t last = shape.chunks() * (split + 1) / shape.splits;
   for (std::int64_t chunk = shape.chunks() * split / shape.splits; chunk < last; ++chunk) {
@@ -159,18 +179,21 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_wid
     const std::int64_t column = k + lane * kVector;
     float w[kWarpRows][kVector];
     std::uint32_t wanted[kWarpRows];
+    SINKTRAP_UNROLL
     for (int r = 0; r < kWarpRows; ++r) {
       wanted[r] = rows[r].only < 0 || rows[r].only == segment ? rows[r].tokens : 0;
-      const std::int64_t valid = wanted[r] != 0 ? shape.length - column : 0;
-      const auto eight = load_eight(rows[r].at + (rows[r].only < 0 ? segment * rows[r].stride : 0) + column,
-                                    valid, row_width);
+      Eight<Bits> eight{};
+      if (wanted[r] != 0)
+        eight = load_eight(rows[r].at + (rows[r].only < 0 ? segment * rows[r].stride : 0) + column,
+                           shape.length - column, row_width);
       for (int j = 0; j < kVector; ++j) w[r][j] = E::load(eight.v[j]);
     }
     SINKTRAP_UNROLL
     for (int t = 0; t < kTokens; ++t) {
-      if (t >= f.T) break;
+      if (t >= f.T) continue;
       const auto low = *reinterpret_cast<const FourFloats*>(&operand.v[t][lane * 4]),
                  high = *reinterpret_cast<const FourFloats*>(&operand.v[t][kChunk / 2 + lane * 4]);
+      SINKTRAP_UNROLL
       for (int r = 0; r < kWarpRows; ++r) {
         if (!(wanted[r] >> t & 1u)) continue;
         for (int j = 0; j < 4; ++j) acc[r][t] = fmaf(w[r][j], low.v[j], acc[r][t]);
@@ -179,20 +202,16 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_wid
     }
   }
 
-  // The sum over the lanes, of each token in the token's lane.
   const std::int64_t partial_rows = shape.base_rows + shape.lora_rows;
+  static_assert(sizeof(Operand) >= kWarps * sizeof(WarpSums));
+  float* sums = &operand.v[0][0] + warp * kTokens * kWarp;
+  __syncthreads();  // the operand has been read
+  SINKTRAP_UNROLL
   for (int r = 0; r < kWarpRows; ++r) {
-    float mine = 0.0f;
-    SINKTRAP_UNROLL
-    for (int t = 0; t < kTokens; ++t) {
-      if (!(rows[r].tokens >> t & 1u)) continue;
-      float sum = acc[r][t];
-      for (int distance = kWarp / 2; distance > 0; distance /= 2)
-        sum = sum + __shfl_xor_sync(0xffffffffu, sum, distance);
-      if (lane == t) mine = sum;
-    }
+    if (rows[r].tokens == 0) continue;  // of the whole warp
+    const float sum = sum_of_lanes(acc[r], static_cast<int>(f.T), sums);
     if (rows[r].tokens >> lane & 1u)
-      f.partial[(split * partial_rows + rows[r].place) * kDecodeTokens + lane] = mine;
+      f.partial[(split * partial_rows + rows[r].place) * kDecodeTokens + lane] = sum;
   }
 }
 

@@ -12,8 +12,9 @@ class FmaTile {
   static constexpr int kStages = 2;
 
   __device__ FmaTile() {
-    for (auto& row : acc_)
-      for (float& v : row) v = 0.0f;
+    SINKTRAP_UNROLL
+    for (auto& row : acc_) SINKTRAP_UNROLL
+    for (float& v : row) v = 0.0f;
   }
 
   template <bool kSelect, class Extent>
@@ -21,6 +22,7 @@ class FmaTile {
                        const std::int32_t* slots, std::int32_t slot) {
     bool wanted[kOwn];
     bool any = false;
+    SINKTRAP_UNROLL
     for (int t = 0; t < kOwn; ++t) {
       wanted[t] = token_base() + t < extent.tokens && (!kSelect || slots[token_base() + t] == slot);
       any = any || wanted[t];
@@ -28,21 +30,24 @@ class FmaTile {
     if (!any) return;
     for (int k = 0; k < extent.columns; k += 2) {
       float va[kOwn][2], vb[kOwn][2] = {};
+      SINKTRAP_UNROLL
       for (int i = 0; i < kOwn; ++i) {
         load_two(a + (token_base() + i) * kPitch + k, va[i]);
         if (halves >> (i / 2) & 1u) load_two(b + row_of(i) * kPitch + k, vb[i]);
       }
-      for (int t = 0; t < kOwn; ++t)
-        for (int i = 0; i < kOwn; ++i)
-          if (wanted[t] && (halves >> (i / 2) & 1u))
-            for (int j = 0; j < 2; ++j) acc_[t][i] = fmaf(va[t][j], vb[i][j], acc_[t][i]);
+      SINKTRAP_UNROLL
+      for (int t = 0; t < kOwn; ++t) SINKTRAP_UNROLL
+      for (int i = 0; i < kOwn; ++i)
+        if (wanted[t] && (halves >> (i / 2) & 1u)) SINKTRAP_UNROLL
+      for (int j = 0; j < 2; ++j) acc_[t][i] = fmaf(va[t][j], vb[i][j], acc_[t][i]);
     }
   }
 
   template <class F>
   __device__ void each(F f) const {
-    for (int t = 0; t < kOwn; ++t)
-      for (int i = 0; i < 2; ++i) f(token_base() + t, row_of(i), acc_[t][i], acc_[t][i + 2]);
+    SINKTRAP_UNROLL
+    for (int t = 0; t < kOwn; ++t) SINKTRAP_UNROLL
+    for (int i = 0; i < 2; ++i) f(token_base() + t, row_of(i), acc_[t][i], acc_[t][i + 2]);
   }
 
  private:

@@ -24,9 +24,10 @@ class MmaTile {
   static constexpr int kStages = 3;
 
   __device__ MmaTile() {
-    for (auto& rows : acc_)
-      for (auto& fragment : rows)
-        for (float& v : fragment) v = 0.0f;
+    SINKTRAP_UNROLL
+    for (auto& rows : acc_) SINKTRAP_UNROLL
+    for (auto& fragment : rows) SINKTRAP_UNROLL
+    for (float& v : fragment) v = 0.0f;
   }
 
   // One step; with kSelect only the rows of tokens with this slot change. halves: bit h for half h.
@@ -38,17 +39,21 @@ class MmaTile {
     // columns 0 and 8, then rows 8..15.
     const Bits* a_row = a + (token_base() + lane % 16) * kPitch + lane / 16 * 8;
     const Bits* b_row = b + (row_base() + lane % 8 + lane / 16 * 8) * kPitch + lane / 8 % 2 * 8;
+    SINKTRAP_UNROLL
     for (int k = 0; k < kStep; k += 16) {
       if (k >= extent.columns) break;  // a rank of 16 is half a step
       std::uint32_t fa[2][4];
+      SINKTRAP_UNROLL
       for (int m = 0; m < 2; ++m)
         if (token_base() + m * 16 < extent.tokens) simt::ldmatrix_x4(fa[m], a_row + m * 16 * kPitch + k);
+      SINKTRAP_UNROLL
       for (int pair = 0; pair < 4; ++pair) {  // 16 rows of b at a time, two pairs to a half
         const int half = pair / 2, first = pair % 2 * 16;
         if (!(halves >> half & 1u) || row_base() + first >= extent.rows[half]) continue;
         std::uint32_t fb[4];
         simt::ldmatrix_x4(fb, b_row + (half * kRows / 2 + first) * kPitch + k);
         const std::uint32_t low[2] = {fb[0], fb[1]}, high[2] = {fb[2], fb[3]};
+        SINKTRAP_UNROLL
         for (int m = 0; m < 2; ++m) {
           if (token_base() + m * 16 >= extent.tokens) continue;
           add<kSelect>(acc_[m][pair * 2], fa[m], low, m, slots, slot);
@@ -63,11 +68,12 @@ class MmaTile {
   template <class F>
   __device__ void each(F f) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int m = 0; m < 2; ++m)
-      for (int i = 0; i < 4; ++i)
-        for (int v = 0; v < 4; ++v)
-          f(token_base() + m * 16 + lane / 4 + v / 2 * 8, row_base() + i * 8 + lane % 4 * 2 + v % 2,
-            acc_[m][i][v], acc_[m][i + 4][v]);
+    SINKTRAP_UNROLL
+    for (int m = 0; m < 2; ++m) SINKTRAP_UNROLL
+    for (int i = 0; i < 4; ++i) SINKTRAP_UNROLL
+    for (int v = 0; v < 4; ++v)
+      f(token_base() + m * 16 + lane / 4 + v / 2 * 8, row_base() + i * 8 + lane % 4 * 2 + v % 2,
+        acc_[m][i][v], acc_[m][i + 4][v]);
   }
 
  private:
@@ -83,6 +89,7 @@ class MmaTile {
       float sum[4] = {acc[0], acc[1], acc[2], acc[3]};
       multiply(E{}, sum, fa, fb);
       const int token = token_base() + m * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+      SINKTRAP_UNROLL
       for (int v = 0; v < 4; ++v)
         if (slots[token + v / 2 * 8] == slot) acc[v] = sum[v];
     }

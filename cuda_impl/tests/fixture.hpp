@@ -61,12 +61,18 @@ struct HostTensor {
   }
 };
 
-// An instance of "simt:ordered" with a layer and, when bound, a pool.
+// An instance of a simt implementation with a layer and, when bound, a pool.
 class Layer {
  public:
   Layer(Element type, std::int64_t n, std::int64_t H, std::int64_t F, const char* options = "",
-        std::int32_t layout = SINKTRAP_W13_INTERLEAVED)
-      : type(type), n(n), H(H), F(F), w13(type, {n, 2 * F, H}), w2(type, {n, H, F}) {
+        std::int32_t layout = SINKTRAP_W13_INTERLEAVED, Kernel kernel = Kernel::ordered)
+      : table(*simt_table(kernel)),
+        type(type),
+        n(n),
+        H(H),
+        F(F),
+        w13(type, {n, 2 * F, H}),
+        w2(type, {n, H, F}) {
     w13_view = w13.view();
     w2_view = w2.view();
     sinktrap_layer layer{sizeof(sinktrap_layer), layout, n, H, F, dl_type(type), &w13_view, &w2_view};
@@ -113,7 +119,7 @@ class Layer {
     return values;
   }
 
-  const sinktrap_implementation_table& table = *simt_ordered_table();
+  const sinktrap_implementation_table& table;
   Element type;
   std::int64_t n, H, F;
   HostTensor w13, w2;

@@ -116,7 +116,7 @@ TEST(Table, CallsWithoutAnInstanceAreArguments) {
 
 // With nvcc but without a device every call answers `internal` and names the CUDA call.
 TEST(Table, TheGpuTableSurvivesWithoutADevice) {
-  const sinktrap_implementation_table* table = cuda_ordered_table();
+  const sinktrap_implementation_table* table = cuda_table(Kernel::ordered);
   const char* why = nullptr;
   const bool present = cuda_device_present(&why);
   if (table == nullptr) {
