@@ -9,6 +9,12 @@
 
 #include "judge/status.hpp"
 
+// Weak: there only in a build with AddressSanitizer.
+extern "C" {
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void* address, std::size_t bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* address, std::size_t bytes);
+}
+
 namespace sinktrap {
 namespace {
 
@@ -61,10 +67,23 @@ void Buffer::allocate() {
   put(0, guard.data(), kGuardBytes);
   put(kGuardBytes, contents_.bytes().data(), data);
   put(kGuardBytes + data, guard.data(), kGuardBytes);
+  hide_guards(true);
+}
+
+bool guards_are_poisoned() { return __asan_poison_memory_region != nullptr; }
+
+// A read outside of a tensor leaves no trace in the guards; AddressSanitizer sees it. Only in memory that the
+// host reaches.
+void Buffer::hide_guards(bool hidden) const {
+  if (!guards_are_poisoned() || implementation_->table().device.device_type != kDLCPU) return;
+  const auto change = hidden ? __asan_poison_memory_region : __asan_unpoison_memory_region;
+  change(memory_, kGuardBytes);
+  change(memory_ + kGuardBytes + contents_.bytes().size(), kGuardBytes);
 }
 
 void Buffer::release() {
   if (memory_ == nullptr) return;
+  hide_guards(false);
   if (implementation_->own_memory())
     implementation_->table().memory.release(memory_);
   else
@@ -109,16 +128,16 @@ void Buffer::write(const Tensor& contents) {
 }
 
 std::string Buffer::broken_guard() const {
-  std::vector<unsigned char> guard(kGuardBytes);
+  hide_guards(false);
+  std::vector<unsigned char> ahead(kGuardBytes), behind(kGuardBytes);
   const unsigned char pattern = pattern_of(contents_.type());
-  const auto broken = [&](std::size_t i) { return guard[i] != pattern; };
-  const std::size_t data = contents_.bytes().size();
-  get(kGuardBytes + data, guard.data(), kGuardBytes);
+  get(0, ahead.data(), kGuardBytes);
+  get(kGuardBytes + contents_.bytes().size(), behind.data(), kGuardBytes);
+  hide_guards(true);
   for (std::size_t i = 0; i < kGuardBytes; ++i)
-    if (broken(i)) return fmt::format("{} bytes past the end of {}", i, name_);
-  get(0, guard.data(), kGuardBytes);
+    if (behind[i] != pattern) return fmt::format("{} bytes past the end of {}", i, name_);
   for (std::size_t i = kGuardBytes; i-- > 0;)
-    if (broken(i)) return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
+    if (ahead[i] != pattern) return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
   return "";
 }
 

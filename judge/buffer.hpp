@@ -38,6 +38,7 @@ class Buffer {
 
  private:
   void allocate();
+  void hide_guards(bool hidden) const;
   void put(std::size_t offset, const void* bytes, std::size_t count) const;
   void get(std::size_t offset, void* bytes, std::size_t count) const;
   void release();
@@ -47,6 +48,9 @@ class Buffer {
   Tensor contents_;
   char* memory_ = nullptr;
 };
+
+// True under AddressSanitizer: reads and writes of guard bytes then end the process at once, with a report.
+bool guards_are_poisoned();
 
 // "[2,0,5]" for a flat index.
 std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t flat);

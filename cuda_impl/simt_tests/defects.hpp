@@ -24,6 +24,10 @@ std::vector<Defect> copy_defects();
 // AddressSanitizer.
 std::vector<Defect> address_defects();
 
+// One thread counts a volatile variable up, another looks at it: how many values between the first and the
+// last the other one has seen. Nothing in the kernel waits.
+int half_way_values();
+
 // Device memory of `count` zeros for one run.
 template <class T>
 class Zeros {

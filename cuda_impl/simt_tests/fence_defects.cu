@@ -55,7 +55,28 @@ __global__ void volatile_flag(bool defect, int* value, volatile int* flag, int* 
   }
 }
 
+constexpr int kSteps = 40;
+__global__ void count_and_look(volatile int* counter, int* seen) {
+  int half_way = 0;
+  for (int i = 1; i <= kSteps; ++i) {
+    if (threadIdx.x == 0) {
+      *counter = i;
+    } else {
+      const int now = *counter;
+      half_way += now > 0 && now < kSteps;
+    }
+  }
+  if (threadIdx.x == 1) *seen = half_way;
+}
+
 }  // namespace
+
+int half_way_values() {
+  const Zeros<int> counter(1), seen(1);
+  int count = -1;
+  if (launch({1, 2}, count_and_look, counter.get(), seen.get())) read(&count, seen.get(), sizeof count);
+  return count;
+}
 
 std::vector<Defect> fence_defects() {
   static const char* const file = "fence_defects.cu";

@@ -40,6 +40,17 @@ TEST_P(Planted, TwinIsCleanUnderEverySchedule) {
   }
 }
 
+TEST(RaceRuntime, ThreadsAreInterruptedBetweenAccesses) {
+  int seen_half_way = 0;
+  for (std::uint64_t seed = 1; seed <= kSchedules; ++seed) {
+    schedule(seed);
+    seen_half_way += half_way_values();
+  }
+  schedule(0);
+  EXPECT_GT(seen_half_way, 0);
+  EXPECT_EQ(half_way_values(), 0) << "the ascending schedule interrupts nobody";
+}
+
 std::vector<Defect> all_defects() {
   std::vector<Defect> all;
   for (const auto& group : {barrier_defects(), race_defects(), fence_defects(), copy_defects()})
