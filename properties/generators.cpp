@@ -210,6 +210,8 @@ Case make(Generator family, int size) {
       return unused_case(size);
     case Generator::forward_dense:
       return forward_case(size, Fill::dense);
+    case Generator::forward_sweep:
+      return forward_case(size, Fill::sweep);
     case Generator::forward_hostile:
       return hostile_case(size);
     case Generator::state:

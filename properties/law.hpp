@@ -22,6 +22,7 @@ enum class Generator : std::uint8_t {
   forward_rows,     // two tokens or more
   forward_unused,   // a slot that no token uses
   forward_dense,    // independently drawn inputs
+  forward_sweep,    // gates through [-12, 12], all else exact
   forward_hostile,  // every fill, and NaN or infinity at named places
   state,
   pack,
