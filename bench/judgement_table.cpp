@@ -83,7 +83,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "judgement_table: expected one number of cases, at least 1\n");
     return 2;
   }
-  fmt::print("| fault | `allclose(3e-2)` | lattice | dense | smallest case |\n|---|---|---|---|---|\n");
+  fmt::print(
+      "| fault | `allclose(3e-2)` | lattice | dense | sweep | smallest case |\n|---|---|---|---|---|---|\n");
   std::vector<zoo::WrongRow> rows = {{zoo::Wrong::nothing, "none (honest)", ""}};
   rows.insert(rows.end(), zoo::wrongs().begin(), zoo::wrongs().end());
   for (const zoo::WrongRow& row : rows) {
@@ -96,6 +97,7 @@ int main(int argc, char** argv) {
       }
     std::optional<Case> example;
     const double dense = share(Generator::forward_dense, cases, row.wrong, example);
+    const double sweep = share(Generator::forward_sweep, cases, row.wrong, example);
     const double lattice = share(Generator::forward_lattice, cases, row.wrong, example);
     std::string smallest = "-";
     if (example) {
@@ -105,8 +107,8 @@ int main(int argc, char** argv) {
       };
       smallest = fmt::format("`{}`", print_case(shrink_case(*example, fails, 2000)));
     }
-    fmt::print("| {} | {} | {} | {} | {} |\n", row.name, percent(close / (2.0 * kSeeds)), percent(lattice),
-               percent(dense), smallest);
+    fmt::print("| {} | {} | {} | {} | {} | {} |\n", row.name, percent(close / (2.0 * kSeeds)),
+               percent(lattice), percent(dense), percent(sweep), smallest);
     std::fflush(stdout);
   }
   return 0;

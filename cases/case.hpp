@@ -14,7 +14,7 @@
 namespace sinktrap {
 
 enum class ExpertLayout : std::uint8_t { shared, per_expert };
-enum class Fill : std::uint8_t { lattice, dense, zero, subnormal, huge };
+enum class Fill : std::uint8_t { lattice, dense, zero, subnormal, huge, sweep };
 
 // A hostile value put at one place after the fill: put=nan@x:2:3 (tensor, then indices).
 struct Put {

@@ -82,6 +82,7 @@ void fill_run(Tensor& t, std::int64_t first, std::int64_t count, Role role, cons
       });
     }
     case Fill::lattice:
+    case Fill::sweep:
       return draw_run(t, first, count, [&] { return random.signed_magnitude(127); });
   }
 }

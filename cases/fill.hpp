@@ -31,8 +31,8 @@ double largest_finite(Element type);
 
 // Fills `count` elements from `first` on as `fill` says: normal values with the deviation of that tensor in a
 // layer of these dimensions; the same scaled into the subnormal range; values within a factor 2 of the
-// largest finite; nothing for zero. Fill::lattice gives integers of magnitude 1..127 here (the factors of an
-// adapter that is only packed).
+// largest finite; nothing for zero. Fill::lattice and Fill::sweep give integers of magnitude 1..127 here (the
+// factors of an adapter that is only packed).
 void fill_run(Tensor& t, std::int64_t first, std::int64_t count, Role role, const Dimensions& d, Fill fill,
               Random& random);
 
@@ -44,6 +44,10 @@ void fill_random(const ForwardCase& c, ForwardInputs& in);
 // tells how). Every case that make_inputs accepts is certified by reference::certify, and so is each of its
 // `tp` shards of the features; an adapter of a rank above 0 changes the output of every token that uses it.
 void fill_lattice(const ForwardCase& c, ForwardInputs& in);
+
+// Fills all tensors of `in`, which are zero and of the case's shapes, with the sweep:
+// reference::sweep_interval accepts every case that make_inputs accepts.
+void fill_sweep(const ForwardCase& c, ForwardInputs& in);
 
 // The part of a pool buffer that an adapter of rank r fills: for slot s, calls run(first, count) for each
 // contiguous stretch of elements (CONTRACT.md section 1); everything else in the slot is zero. All four

@@ -98,6 +98,7 @@ ForwardInputs repeat_rows(const ForwardCase& c, const Repeats& repeats) {
   in.token_slot = repeated(in.token_slot, repeats.source);
   for (const Put& put : c.layer.put) apply_put(put, in);
   in.independent = in.independent && c.layer.put.empty();
+  in.sweep = in.sweep && c.layer.put.empty();
   return in;
 }
 
@@ -141,10 +142,13 @@ ForwardInputs make_inputs(const ForwardCase& c) {
 
   if (c.layer.fill == Fill::lattice)
     fill_lattice(c, in);
+  else if (c.layer.fill == Fill::sweep)
+    fill_sweep(c, in);
   else
     fill_random(c, in);
   for (const Put& put : c.layer.put) apply_put(put, in);
   in.independent = c.layer.fill == Fill::dense && c.layer.put.empty();
+  in.sweep = c.layer.fill == Fill::sweep && c.layer.put.empty();
   return in;
 }
 

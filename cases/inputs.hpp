@@ -17,6 +17,7 @@ struct ForwardInputs {
   std::array<Tensor, SINKTRAP_BUFFER_COUNT> pool;  // the four buffers
   Tensor x, gammas, token_slot;                    // [T,H], [T,n], [T] i32
   bool independent = false;  // every element of a weight, and of one token, was drawn by itself (fill dense)
+  bool sweep = false;        // fill sweep: reference::sweep_interval may say which outputs are legal
   std::int64_t T() const { return x.extent(0); }
   std::int64_t outer() const { return layout == ExpertLayout::shared ? 1 : d.n; }
 };

@@ -7,6 +7,7 @@
 #include "contract/verdict.hpp"
 #include "judge/compare.hpp"
 #include "reference/power.hpp"
+#include "reference/sweep.hpp"
 
 namespace sinktrap {
 namespace {
@@ -122,6 +123,29 @@ void note_power(const ForwardInputs& in, const Expectation& expected, const std:
   }
 }
 
+namespace {
+
+// At most two values are legal for an output: the middle of them, and half their distance, are exact doubles.
+Judgement judge_sweep(const ForwardInputs& in, const Expectation& expected, const reference::Sweep& sweep,
+                      const Tensor& found) {
+  std::vector<double> middle(sweep.low.size()), half(middle.size());
+  for (std::size_t i = 0; i < middle.size(); ++i) {
+    middle[i] = (sweep.low[i] + sweep.high[i]) / 2;
+    half[i] = (sweep.high[i] - sweep.low[i]) / 2;
+  }
+  Judgement j =
+      compare_bounded(middle, half, found, "out", expected.rows.whole ? nullptr : &expected.rows.row_of);
+  j.bound_use = 0;  // one of the legal values is no share of a bound
+  j.bound_at = -1;
+  // Seen from the exact value, the far end of the interval is what is allowed.
+  for (std::size_t i = 0; i < half.size(); ++i)
+    half[i] = std::max(sweep.high[i] - expected.stages.out[i], expected.stages.out[i] - sweep.low[i]);
+  note_power(in, expected, &half, j);
+  return j;
+}
+
+}  // namespace
+
 Judgement judge_output(const ForwardInputs& in, const Expectation& expected, const Tensor& found,
                        const sinktrap_declaration& declaration) {
   const std::vector<std::int32_t>* row_of = expected.rows.whole ? nullptr : &expected.rows.row_of;
@@ -131,6 +155,11 @@ Judgement judge_output(const ForwardInputs& in, const Expectation& expected, con
     return j;
   }
   const reference::Problem problem = problem_of(in, expected.rows);
+  if (in.sweep) {
+    const reference::Sweep sweep =
+        reference::sweep_interval(problem, expected.stages, declaration.silu_class);
+    if (sweep.why.empty()) return judge_sweep(in, expected, sweep, found);
+  }
   const std::vector<double> error = allowed_error(problem, expected.stages, declaration, in.independent);
   Judgement j = compare_bounded(expected.stages.out, error, found, "out", row_of);
   if (j.bound_at >= 0)

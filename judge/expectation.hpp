@@ -26,9 +26,10 @@ struct Expectation {
 };
 Expectation expect(const ForwardInputs& in);
 
-// Judges one output: exactly where the case is certified, else within the bound for the declaration (the
-// smaller of the worst case and, on independently drawn inputs, the probabilistic one). A case that could not
-// have seen any fault is VACUOUS; the kinds that it could see stand in the judgement.
+// Judges one output: exactly where the case is certified, as one of at most two values on a sweep, else
+// within the bound for the declaration (the smaller of the worst case and, on independently drawn inputs, the
+// probabilistic one). A case that could not have seen any fault is VACUOUS; the kinds that it could see stand
+// in the judgement.
 Judgement judge_output(const ForwardInputs& in, const Expectation& expected, const Tensor& found,
                        const sinktrap_declaration& declaration);
 

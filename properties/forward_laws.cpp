@@ -25,6 +25,16 @@ Judgement lattice_is_exact(const Case& c, const Implementation& implementation) 
   return judge_output(in, expected, run(session, in), session.declaration());
 }
 
+bool is_sweep(const Case& c) {
+  return is_forward(c) && forward(c).layer.fill == Fill::sweep && forward(c).layer.put.empty();
+}
+Judgement sweep_is_silu(const Case& c, const Implementation& implementation) {
+  const ForwardInputs in = make_inputs(forward(c));
+  const Expectation expected = expect(in);
+  Session session(implementation, in, options_of(forward(c), true));
+  return judge_output(in, expected, run(session, in), session.declaration());
+}
+
 Judgement dense_is_bounded(const Case& c, const Implementation& implementation) {
   const ForwardInputs in = make_inputs(forward(c));
   Session session(implementation, in, options_of(forward(c), true));
@@ -198,6 +208,9 @@ std::vector<Law> forward_laws() {
        Generator::forward_limits, 0, is_lattice, lattice_is_exact, 1},
       {"dense-is-bounded", "on dense inputs every output lies within the bound of the declared seams",
        Generator::forward_dense, 0, is_dense, dense_is_bounded, 3},
+      {"sweep-is-silu",
+       "where an output is one activation times a power of two, it is that of silu, rounded once",
+       Generator::forward_sweep, 0, is_sweep, sweep_is_silu, 2},
       {"ordered-is-bitwise",
        "an ordered implementation equals the ordered CPU path bit for bit on every input",
        Generator::forward_hostile, SINKTRAP_IS_ORDERED, is_forward, ordered_is_bitwise, 3},

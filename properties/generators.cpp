@@ -241,6 +241,8 @@ Case make(Generator family, int size) {
       return limits_case(size);
     case Generator::forward_rich:
       return rich_case(size);
+    case Generator::forward_sweep:
+      return forward_case(size, Fill::sweep);
     case Generator::forward_hostile:
       return hostile_case(size);
     case Generator::state:

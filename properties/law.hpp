@@ -24,6 +24,7 @@ enum class Generator : std::uint8_t {
   forward_dense,    // independently drawn inputs
   forward_limits,   // exact inputs, most extents 1, no or one token
   forward_rich,     // exact or dense; two or more of everything: experts, tokens, slots, ranks
+  forward_sweep,    // gates through [-12, 12], all else exact
   forward_hostile,  // every fill, and NaN or infinity at named places
   state,
   pack,

@@ -9,7 +9,8 @@ class LegalZooNightly : public testing::TestWithParam<int> {};
 TEST_P(LegalZooNightly, NoneDiffersOrLeavesABound) {
   const auto part = static_cast<std::uint64_t>(GetParam());
   report(drive(Generator::forward_lattice, 10'000'000 + part * 1'000'000, 5000, 2));
-  report(drive(Generator::forward_dense, 50'000'000 + part * 1'000'000, 5000, 2));
+  report(drive(Generator::forward_dense, 50'000'000 + part * 1'000'000, 4500, 2));
+  report(drive(Generator::forward_sweep, 90'000'000 + part * 1'000'000, 500, 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, LegalZooNightly, testing::Range(0, 10));
