@@ -15,6 +15,7 @@ Json counts_json(const LawResult& r) {
   return counts;
 }
 
+<<<<<<< HEAD
 // Power per fault kind over some laws: in how many judgements the case could see it, and in how many it could
 // not.
 Json power_json(std::span<const LawResult> laws) {
@@ -26,6 +27,17 @@ Json power_json(std::span<const LawResult> laws) {
     power[std::string(row.name)] = {{"seen", seen}, {"vacuous", vacuous}};
   }
   return power;
+=======
+Json lineup_json(const Lineup& lineup) {
+  Json j;
+  j["compared"] = lineup.compared;
+  j["suspects"] = Json::array();
+  for (const Suspect& s : lineup.suspects)
+    j["suspects"].push_back({{"mutant", s.name}, {"what", s.what}, {"matched", s.matched}});
+  j["localised_on"] = lineup.localised_on;
+  j["localisation"] = lineup.localisation;
+  return j;
+>>>>>>> w8
 }
 
 Json failure_json(const Implementation& implementation, const Law& law, const Failure& f) {
@@ -78,6 +90,7 @@ std::string json_report(const RunResult& result) {
         law["failures"].push_back(failure_json(*mine.implementation, *result.laws[l], f));
       implementation["laws"].push_back(std::move(law));
     }
+    if (mine.lineup.compared > 0) implementation["lineup"] = lineup_json(mine.lineup);
     report["implementations"].push_back(std::move(implementation));
   }
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -56,7 +56,7 @@ class Runner {
     if (result_.laws.empty())
       for (const Law& law : laws()) result_.laws.push_back(&law);
     for (const auto& i : implementations)
-      result_.implementations.push_back({i, std::vector<LawResult>(result_.laws.size())});
+      result_.implementations.push_back({i, std::vector<LawResult>(result_.laws.size()), {}});
   }
 
   RunResult run() {
@@ -88,6 +88,12 @@ class Runner {
     for (std::size_t l = 0; l < mine.laws.size(); ++l)
       if (!mine.laws[l].failures.empty())
         shrink(mine, static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(l));
+    std::vector<FailingCase> failing;
+    for (std::size_t l = 0; l < mine.laws.size(); ++l)
+      for (const Failure& f : mine.laws[l].failures) failing.push_back({result_.laws[l], f.line});
+    if (failing.empty()) return;
+    progress_.note("comparing with known faults");
+    mine.lineup = line_up(mine.implementation, failing, options_.folder, options_.workers);
   }
 
   // Corpus lines first, then generated cases law by law in turn.

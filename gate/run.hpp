@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gate/corpus.hpp"
+#include "gate/lineup.hpp"
 #include "properties/law.hpp"
 #include "reference/power.hpp"
 
@@ -49,6 +50,7 @@ struct LawResult {
 struct ImplementationResult {
   std::shared_ptr<const Implementation> implementation;
   std::vector<LawResult> laws;  // parallel to RunResult::laws
+  Lineup lineup;                // of an implementation that failed
 };
 
 struct RunResult {

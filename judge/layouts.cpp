@@ -6,6 +6,7 @@
 
 #include "judge/phase.hpp"
 #include "judge/status.hpp"
+#include "judge/transcript.hpp"
 #include "reference/image.hpp"
 #include "reference/validate.hpp"
 
@@ -51,6 +52,7 @@ std::vector<Verdict> validate(const Implementation& implementation, std::span<co
   if (code != SINKTRAP_OK)
     stop(Status::failed,
          fmt::format("validate returned {}: {}", code_name(code), implementation.last_error()));
+  for (const Verdict& v : verdicts) Transcript::record("validate", v);
   return verdicts;
 }
 

@@ -7,6 +7,7 @@
 
 #include "contract/tensor.hpp"
 #include "judge/phase.hpp"
+#include "judge/transcript.hpp"
 
 namespace sinktrap {
 namespace {
@@ -33,6 +34,7 @@ Verdict consistent(std::int32_t returned, const Verdict& verdict, const char* op
   if (returned < 0 || returned >= SINKTRAP_CODE_COUNT)
     stop(Status::failed,
          fmt::format("{} returned {}, which is no code of the contract", operation, returned));
+  Transcript::record(operation, verdict);
   return verdict;
 }
 
@@ -178,7 +180,10 @@ void Session::write_pool(const Pool& pool) {
 
 Pool Session::read_pool() const {
   Pool pool;
-  for (std::size_t i = 0; i < pool_.size(); ++i) pool[i] = pool_[i]->read();
+  for (std::size_t i = 0; i < pool_.size(); ++i) {
+    pool[i] = pool_[i]->read();
+    Transcript::record(pool[i]);
+  }
   return pool;
 }
 
@@ -209,7 +214,9 @@ Session::Output Session::forward(const Tensor& x, const Tensor& gammas, const Te
   else
     require_guards(bo, "forward");
   check_untouched("forward");
-  return {v, bo.read()};
+  Output output{v, bo.read()};
+  Transcript::record(output.out);
+  return output;
 }
 
 Session::Derived Session::derived(const char* name, const std::vector<std::int64_t>& shape) {
@@ -234,6 +241,7 @@ Session::Derived Session::derived(const char* name, const std::vector<std::int64
     std::memcpy(bytes.data(), d.address, bytes.size());
   else if (implementation_.table().memory.read(bytes.data(), d.address, bytes.size()) != SINKTRAP_OK)
     stop(Status::failed, fmt::format("memory.read of {} failed: {}", name, implementation_.last_error()));
+  Transcript::record(d.operand);
   return d;
 }
 
@@ -287,6 +295,7 @@ ShardResult shard(const Implementation& implementation, const Pool& full, std::i
     else
       require_unchanged(*out[i], "a refused shard");
     r.shard[i] = out[i]->read();
+    Transcript::record(r.shard[i]);
   }
   return r;
 }
@@ -312,7 +321,9 @@ FactorResult factor_call(const Implementation& implementation, FactorCall call, 
     require_guards(out, operation);
   else
     require_unchanged(out, operation);
-  return {v, out.read()};
+  FactorResult result{v, out.read()};
+  Transcript::record(result.factor);
+  return result;
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ inline Sizes sizes(int size) {
 inline Dimensions dimensions(int size, std::int64_t low_n = 1) {
   const Sizes top = sizes(size);
   Dimensions d;
-  if (low_n <= 2 && one_in(12)) {  // a real layer scaled down: Inkling (H = 2F, n = 2) at TP 1 to 8, R of 16, 32 or 64
+  if (low_n <= 2 &&
+      one_in(12)) {  // a real layer scaled down: Inkling (H = 2F, n = 2) at TP 1 to 8, R of 16, 32 or 64
     const std::int64_t scale = std::max<std::int64_t>(48, 6144 / std::max<std::int64_t>(top.H, 1));
     d = {2, 6144 / scale, std::max<std::int64_t>(1, (3072 / scale) >> pick(0, 3)),
          std::max<std::int64_t>(1, (std::int64_t{16} << pick(0, 2)) / 8), pick(1, top.S)};

@@ -183,7 +183,7 @@ TEST(Replay, AFaultyPluginFails) {
 }
 
 TEST(List, EveryListIsThere) {
-  for (const char* what : {"implementations", "laws", "suites", "statuses"}) {
+  for (const char* what : {"implementations", "laws", "mutants", "suites", "statuses"}) {
     const Ended e = program(std::string("list ") + what);
     EXPECT_EQ(e.code, 0) << what;
     EXPECT_FALSE(e.out.empty()) << what;
@@ -192,7 +192,7 @@ TEST(List, EveryListIsThere) {
 }
 
 TEST(Help, EveryCommandHasOne) {
-  for (const char* command : {"", "run", "check", "validate", "replay", "list"}) {
+  for (const char* command : {"", "run", "check", "validate", "replay", "mutants", "list"}) {
     const Ended e = program(std::string(command) + " --help");
     EXPECT_EQ(e.code, 0) << command;
     EXPECT_NE(e.out.find("--help"), std::string::npos) << command;

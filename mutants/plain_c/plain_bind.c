@@ -88,8 +88,8 @@ static int first_bind(sinktrap_instance* p, const DLTensor* buffers) {
    * bits. */
   const uint64_t w1_bytes = 2 * plain_tensor_bytes(&buffers[GUB]);
   const uint64_t cat_bytes = plain_tensor_bytes(&buffers[outer == 1 ? DLA : B]);
-  char* w1_delta = w1_bytes <= SIZE_MAX ? malloc((size_t)w1_bytes) : NULL;
-  char* cat = cat_bytes <= SIZE_MAX ? malloc((size_t)cat_bytes) : NULL;
+  char* w1_delta = w1_bytes <= SIZE_MAX ? calloc(1, (size_t)w1_bytes) : NULL;
+  char* cat = cat_bytes <= SIZE_MAX ? calloc(1, (size_t)cat_bytes) : NULL;
   int i;
   if (w1_delta == NULL || cat == NULL) {
     free(w1_delta);
