@@ -15,7 +15,6 @@ Json counts_json(const LawResult& r) {
   return counts;
 }
 
-<<<<<<< HEAD
 // Power per fault kind over some laws: in how many judgements the case could see it, and in how many it could
 // not.
 Json power_json(std::span<const LawResult> laws) {
@@ -27,7 +26,8 @@ Json power_json(std::span<const LawResult> laws) {
     power[std::string(row.name)] = {{"seen", seen}, {"vacuous", vacuous}};
   }
   return power;
-=======
+}
+
 Json lineup_json(const Lineup& lineup) {
   Json j;
   j["compared"] = lineup.compared;
@@ -37,7 +37,6 @@ Json lineup_json(const Lineup& lineup) {
   j["localised_on"] = lineup.localised_on;
   j["localisation"] = lineup.localisation;
   return j;
->>>>>>> w8
 }
 
 Json failure_json(const Implementation& implementation, const Law& law, const Failure& f) {
