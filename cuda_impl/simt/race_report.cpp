@@ -47,8 +47,8 @@ std::string RaceRuntime::text_of(const Record& r) const {
   const auto triple = [](unsigned i, unsigned j, unsigned k) {
     return "(" + std::to_string(i) + "," + std::to_string(j) + "," + std::to_string(k) + ")";
   };
-  return std::string(kind) + " of " + std::to_string(r.bytes) + " bytes at " + place + " by block " +
-         triple(b.x, b.y, b.z) + " thread " + triple(x, y, z);
+  return std::string(kind) + " of " + std::to_string(r.bytes) + (r.bytes == 1 ? " byte at " : " bytes at ") +
+         place + " by block " + triple(b.x, b.y, b.z) + " thread " + triple(x, y, z);
 }
 
 std::string RaceRuntime::end() {
@@ -64,8 +64,8 @@ std::string RaceRuntime::end() {
                                  : "data race on " + where + ": " + text_of(f.now) + " is not ordered with " +
                                        text_of(f.other);
   if (findings_.size() > 1)
-    text += "; and " + std::to_string(findings_.size() - 1) +
-            (findings_.size() == kMaxFindings ? " or more other pairs of places" : " other pairs of places");
+    text += "; other pairs of places: " + std::to_string(findings_.size() - 1) +
+            (findings_.size() == kMaxFindings ? " or more" : "");
   return text;
 }
 

@@ -35,6 +35,29 @@ __global__ void missing_syncwarp(bool defect, int* out) {
   out[t] = tile[t ^ 1u];  // defect: missing_syncwarp
 }
 
+// One meeting of the lanes orders what was before it, and nothing behind.
+__global__ void missing_second_syncwarp(bool defect, int* out) {
+  auto& tile = shared<int[32], struct SecondSyncwarpTile>();
+  const unsigned t = threadIdx.x;
+  tile[t] = static_cast<int>(t);
+  __syncwarp();
+  const int neighbour = tile[t ^ 1u];
+  if (!defect) __syncwarp();
+  tile[t] = neighbour + 1;  // defect: missing_second_syncwarp
+  out[t] = tile[t];
+}
+
+// In the ascending order every read comes before the write: only who remembers readers can tell.
+__global__ void write_after_all_have_read(bool defect, int* out) {
+  auto& value = shared<int, struct ReadByAll>();
+  const unsigned t = threadIdx.x;
+  if (t == 0) value = 1;
+  __syncthreads();
+  out[t] = value;
+  if (!defect) __syncthreads();
+  if (t == kThreads - 2) value = 2;  // defect: write_after_all_have_read
+}
+
 // A shuffle brings lanes together, but promises nothing about memory.
 __global__ void shuffle_is_no_barrier(bool defect, int* out) {
   auto& tile = shared<int[32], struct ShuffleTile>();
@@ -119,6 +142,16 @@ std::vector<Defect> race_defects() {
        [](bool defect) {
          const Zeros<int> out(32);
          return launch({1, 32}, missing_syncwarp, defect, out.get());
+       }},
+      {"missing_second_syncwarp", file, in_shared,
+       [](bool defect) {
+         const Zeros<int> out(32);
+         return launch({1, 32}, missing_second_syncwarp, defect, out.get());
+       }},
+      {"write_after_all_have_read", file, in_shared,
+       [](bool defect) {
+         const Zeros<int> out(kThreads);
+         return launch({1, kThreads}, write_after_all_have_read, defect, out.get());
        }},
       {"shuffle_is_no_barrier", file, in_shared,
        [](bool defect) {

@@ -61,7 +61,7 @@ TEST(OsThreads, ManyBlocksOnSeveralOsThreadsGiveWhatOneThreadGives) {
     schedule(0);
   };
   run(1, alone);  // a random schedule stays on one OS thread
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 3; ++i) {
     std::fill(together.begin(), together.end(), 0.0f);
     run(0, together);
     EXPECT_EQ(together, alone);
@@ -70,7 +70,7 @@ TEST(OsThreads, ManyBlocksOnSeveralOsThreadsGiveWhatOneThreadGives) {
 
 __global__ void late_defect(float* out, bool defect) {
   float v = static_cast<float>(threadIdx.x);
-  for (int k = 0; k < 6000; ++k) v = v * 0.999f + 0.5f;
+  for (int k = 0; k < 2000; ++k) v = v * 0.999f + 0.5f;
   out[blockIdx.x * blockDim.x + threadIdx.x] = v;
   if (defect && blockIdx.x > 20 && threadIdx.x == 3) return;
   __syncthreads();
@@ -78,7 +78,7 @@ __global__ void late_defect(float* out, bool defect) {
 
 TEST(OsThreads, AFaultOnAnyOsThreadFailsTheLaunch) {
   const Zeros<float> out(200 * 32);
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 3; ++i) {
     ASSERT_FALSE(launch({200, 32}, late_defect, out.get(), true));
     EXPECT_NE(std::string(error()).find("returned"), std::string::npos) << error();
     ASSERT_TRUE(launch({200, 32}, late_defect, out.get(), false)) << error();
