@@ -68,7 +68,11 @@ Session::Session(const Implementation& implementation, const ForwardInputs& in, 
     : implementation_(implementation), type_(in.type) {
   require_type(implementation, in);
   std::string text = implementation.options();
-  const auto append = [&text](const std::string& option) { text += (text.empty() ? "" : "&") + option; };
+  // What the user chose goes before what the case says.
+  const auto append = [&text](const std::string& option) {
+    const std::string key = option.substr(0, option.find('=') + 1);
+    if (("&" + text).find("&" + key) == std::string::npos) text += (text.empty() ? "" : "&") + option;
+  };
   if (options.schedule != 0 && implementation.can(SINKTRAP_CAN_CHOOSE_SCHEDULE))
     append(fmt::format("schedule={}", options.schedule));
   if (options.seams && implementation.can(SINKTRAP_CAN_CHOOSE_SEAMS))

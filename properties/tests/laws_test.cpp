@@ -36,11 +36,15 @@ TEST_P(Laws, HoldOnGeneratedCases) {
   const Law& law = *GetParam().law;
   if (!implementation.can(law.needs)) GTEST_SKIP() << "no capability " << capability_names(law.needs);
   constexpr int kCases = 80;
-  int could_see = 0;
+  int could_see = 0, beyond = 0;  // beyond: of a storage type or layout that the implementation does not have
   for (int k = 0; k < kCases; ++k) {
     const Case c = generate_case(law.generator, 1000 + static_cast<std::uint64_t>(k), k % 60);
     const Judgement j = judge_case(law, c, implementation);
     if (j.status == Status::passed) ++could_see;
+    if (j.status == Status::skipped && j.reason.find("has no capability") != std::string::npos) {
+      ++beyond;
+      continue;
+    }
     if (!is_bad(j.status)) {
       ASSERT_TRUE(j.status == Status::passed || j.status == Status::vacuous) << print_case(c) << "\n"
                                                                              << j.reason;
@@ -54,7 +58,8 @@ TEST_P(Laws, HoldOnGeneratedCases) {
            << " '" << print_case(smallest) << "'";
   }
   // A law whose cases can see nothing proves nothing.
-  EXPECT_GE(could_see, kCases / 2) << law.sentence;
+  EXPECT_LT(beyond, kCases / 2);
+  EXPECT_GE(could_see, (kCases - beyond) / 2) << law.sentence;
 }
 
 std::vector<Run> runs() {
