@@ -205,7 +205,8 @@ class Down {
     if (plan_.couple && random_.chance(plan_.n > 2 ? 2 : 1, 4)) {
       // Large terms of two experts that cancel, and nets of an expert between them: rounding in between
       // shows.
-      const std::int32_t size = 1 << random_.between(plan_.range.couple_exponent - 1, plan_.range.couple_exponent);
+      const std::int32_t size =
+          1 << random_.between(plan_.range.couple_exponent - 1, plan_.range.couple_exponent);
       add_couple(random_.sign() * size);
       for (int i = 0; plan_.n > 2 && i < base_nets_; ++i) add_net(nets, draw_net(expert_between()));
       return;

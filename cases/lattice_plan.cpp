@@ -80,9 +80,9 @@ void LatticePlan::plan_tokens(Random& random, std::int64_t H) {
   random.shuffle(std::span(class_of));
 }
 
-// Nearly always: without a couple nothing shows that single experts' parts were rounded (bench/lattice_power.cpp).
-// Both experts keep groups of their own (F >= 2). With three experts or more there is usually one between
-// them in the order of summation, whose nets make a running sum of experts wide.
+// Nearly always: without a couple nothing shows that single experts' parts were rounded
+// (bench/lattice_power.cpp). Both experts keep groups of their own (F >= 2). With three experts or more there
+// is usually one between them in the order of summation, whose nets make a running sum of experts wide.
 void LatticePlan::plan_couple(Random& random) {
   if (n < 2 || F < 2 || !random.chance(19, 20)) return;
   const auto experts = static_cast<std::int32_t>(n);
