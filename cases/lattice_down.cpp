@@ -205,7 +205,8 @@ class Down {
     if (plan_.couple && random_.chance(plan_.n > 2 ? 2 : 1, 4)) {
       // Large terms of two experts that cancel, and nets of an expert between them: rounding in between
       // shows.
-      const std::int32_t size = 1 << random_.between(4, plan_.range.couple_exponent);
+      const std::int32_t size =
+          1 << random_.between(plan_.range.couple_exponent - 1, plan_.range.couple_exponent);
       add_couple(random_.sign() * size);
       for (int i = 0; plan_.n > 2 && i < base_nets_; ++i) add_net(nets, draw_net(expert_between()));
       return;
@@ -256,7 +257,7 @@ class Down {
 
   void draw_bridge_nets(std::int64_t o, std::vector<Net>& nets) {
     const bool shared = plan_.outer == 1;
-    const bool beside_couple = shared && plan_.couple && random_.chance(7, 10);
+    const bool beside_couple = shared && plan_.couple && random_.chance(19, 20);
     for (int i = 0; i < bridge_nets_; ++i) {
       if (!shared && is_coupled(o) &&
           random_.chance(1, 4)) {  // by itself, a coupled feature is like any other

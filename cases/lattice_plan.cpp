@@ -80,13 +80,14 @@ void LatticePlan::plan_tokens(Random& random, std::int64_t H) {
   random.shuffle(std::span(class_of));
 }
 
-// Both experts keep groups of their own (F >= 2). With three experts or more there is usually one between
-// them in the order of summation, whose nets make a running sum of experts wide.
+// Nearly always: without a couple nothing shows that single experts' parts were rounded
+// (bench/lattice_power.cpp). Both experts keep groups of their own (F >= 2). With three experts or more there
+// is usually one between them in the order of summation, whose nets make a running sum of experts wide.
 void LatticePlan::plan_couple(Random& random) {
-  if (n < 2 || F < 2 || !random.chance(n > 2 ? 8 : 5, 10)) return;
+  if (n < 2 || F < 2 || !random.chance(19, 20)) return;
   const auto experts = static_cast<std::int32_t>(n);
   Couple c;
-  if (n > 2 && random.chance(4, 5)) {
+  if (n > 2 && random.chance(19, 20)) {
     c.expert_a = random.between(0, experts - 3);
     c.expert_b = random.between(static_cast<std::int32_t>(c.expert_a) + 2, experts - 1);
   } else {

@@ -16,8 +16,8 @@ enum class Reach : std::uint8_t {
   nan          // a NaN leads here with no zero factor
 };
 
-// [T, H]. A factor counts as zero below 2^-60 in magnitude, where rounding or flushing may make it so.
-// `stages` are those of forward_f64; the cost is a few passes over the weights.
+// [T, H]. A factor counts as zero where rounding, flushing or cancellation may make it so (the limits stand
+// in reach.cpp). `stages` are those of forward_f64; the cost is a few passes over the weights.
 std::vector<Reach> reach_of(const Problem& problem, const Stages& stages);
 
 }  // namespace sinktrap::reference

@@ -20,6 +20,7 @@ Choice random_choice(Random& random, bool absolute) {
   c.experts_reversed = random.chance(1, 2);
   c.delta_summed_first = random.chance(1, 2);
   c.flush = random.chance(1, 4);
+  c.skip_zeros = random.chance(1, 4);
   c.shuffle = random.next();
   return c;
 }
@@ -40,7 +41,8 @@ std::string choice_text(const Choice& c) {
   return text + " silu " + std::to_string(static_cast<int>(c.silu)) + " factors " +
          std::to_string(c.factors) + (c.one_accumulator ? " one accumulator" : "") +
          (c.experts_in_one ? " experts in one" : "") + (c.experts_reversed ? " reversed" : "") +
-         (c.delta_summed_first ? " summed first" : "") + (c.flush ? " flush" : "");
+         (c.delta_summed_first ? " summed first" : "") + (c.flush ? " flush" : "") +
+         (c.skip_zeros ? " skip zeros" : "");
 }
 
 std::span<const WrongRow> wrongs() {

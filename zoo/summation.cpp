@@ -149,8 +149,16 @@ Terms reordered(const Terms& t, Summation::Order order, Random& random) {
 }  // namespace
 
 void Terms::add(const float* weights, const float* values, std::int64_t count) {
-  w.insert(w.end(), weights, weights + count);
-  v.insert(v.end(), values, values + count);
+  if (!skip_zeros) {
+    w.insert(w.end(), weights, weights + count);
+    v.insert(v.end(), values, values + count);
+    return;
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (weights[k] == 0 || values[k] == 0) continue;
+    w.push_back(weights[k]);
+    v.push_back(values[k]);
+  }
 }
 
 std::span<const Summation> legal_summations() { return kLegal; }

@@ -37,6 +37,8 @@ std::span<const Summation> legal_summations();
 // Terms of one sum: weights and values side by side.
 struct Terms {
   std::vector<float> w, v;
+  bool skip_zeros =
+      false;  // terms with a zero factor are left out, so that NaN or infinity beside it is lost
   void clear() {
     w.clear();
     v.clear();

@@ -41,6 +41,7 @@ class Forward {
  public:
   Forward(const Layer& layer, const Choice& choice, Wrong wrong)
       : l_(layer), c_(choice), wrong_(wrong), random_(choice.shuffle) {
+    terms_.skip_zeros = choice.skip_zeros;
     for (std::int64_t t = l_.T - 1; t >= 0 && last_adapted_ < 0; --t)
       if (l_.token_slot[at(t)] >= 0) last_adapted_ = t;
   }

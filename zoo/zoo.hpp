@@ -51,6 +51,7 @@ struct Choice {
   bool experts_reversed = false;
   bool delta_summed_first = false;  // the outer terms of the down delta are added before their seam
   bool flush = false;               // f32 subnormal results become 0
+  bool skip_zeros = false;          // terms with a zero factor are skipped
   std::uint64_t shuffle = 0;        // seed of shuffled sums
 };
 // Drawn evenly: each sum by itself, seams none, all or any. `absolute`: Silu::tanh may come too.

@@ -32,6 +32,16 @@ TEST(Run, TheDefaultImplementationConforms) {
   EXPECT_EQ(e.err, "");
 }
 
+TEST(Run, TheReportSaysWhichFaultsTheCasesCouldSee) {
+  const Json report =
+      run_json("--suite conformance --cases 200 --law lattice-is-exact --law dense-is-bounded", 0);
+  ASSERT_TRUE(report.is_object());
+  const Json& power = report["implementations"][0]["power"];
+  EXPECT_EQ(power.size(), 10u);
+  for (const auto& [kind, counts] : power.items()) EXPECT_GT(counts["seen"], counts["vacuous"]) << kind;
+  EXPECT_EQ(report["implementations"][0]["laws"][0]["bound_stage"], "");
+}
+
 TEST(Run, AnHonestPluginConforms) {
   const Json report = run_json("--impl '" + plain_c() + "'", 0);
   ASSERT_TRUE(report.is_object());
@@ -189,6 +199,7 @@ TEST(List, EveryListIsThere) {
     EXPECT_FALSE(e.out.empty()) << what;
   }
   EXPECT_NE(program("list statuses").out.find("VACUOUS"), std::string::npos);
+  EXPECT_NE(program("list faults").out.find("lost_token_delta"), std::string::npos);
 }
 
 TEST(Help, EveryCommandHasOne) {
