@@ -12,8 +12,8 @@
 namespace sinktrap {
 namespace {
 
-constexpr auto A = SINKTRAP_BUFFER_GATE_UP_LORA_A, GUB = SINKTRAP_BUFFER_GATE_UP_LORA_B,
-               DLA = SINKTRAP_BUFFER_DOWN_LORA_A, B = SINKTRAP_BUFFER_DOWN_LORA_B;
+constexpr auto GUB = SINKTRAP_BUFFER_GATE_UP_LORA_B, DLA = SINKTRAP_BUFFER_DOWN_LORA_A,
+               B = SINKTRAP_BUFFER_DOWN_LORA_B;
 // Probes of one kind, and the size of the picture: what fits a terminal of 80 columns.
 constexpr std::int64_t kMostProbes = 32, kPictureRows = 16, kPictureColumns = 64;
 

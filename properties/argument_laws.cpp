@@ -16,7 +16,7 @@ namespace {
 using namespace batch;
 using Call = Session::ForwardCall;
 
-bool has_tokens(const Case& c) { return is_finite_fill(c) && forward(c).T() > 0; }
+bool has_tokens(const Case& c) { return is_finite_fill(c) && is_quick(c) && forward(c).T() > 0; }
 
 // One wrong argument: which tensor of the call, and what is done to it. The extents and strides live here as
 // long as the call.

@@ -19,6 +19,13 @@ inline bool is_shared(const Case& c) {
 }
 inline bool is_sharded(const Case& c) { return is_lattice(c) && forward(c).tp > 1; }
 
+// Laws that run a batch many times leave the largest ones to the laws that run it once: 2^22 products of w13
+// take the simulated kernels about a second, and the size of a layer is nothing that these laws speak about.
+inline bool is_quick(const Case& c) {
+  const auto& d = forward(c).layer.d;
+  return forward(c).T() * d.n * d.F * d.H <= (1 << 21);
+}
+
 // A seam set that follows from the case, so that a line repeats: none, all, or any.
 inline std::uint32_t seams_of(const ForwardCase& c) {
   std::uint64_t h = (c.layer.seed + 1) * 0x9e3779b97f4a7c15ull;

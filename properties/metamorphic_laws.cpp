@@ -20,7 +20,8 @@ constexpr auto A = SINKTRAP_BUFFER_GATE_UP_LORA_A, GUB = SINKTRAP_BUFFER_GATE_UP
                DLA = SINKTRAP_BUFFER_DOWN_LORA_A, B = SINKTRAP_BUFFER_DOWN_LORA_B;
 
 bool has_order(const Case& c) {
-  return is_finite_fill(c) && forward(c).T() > 1 && forward(c).layer.d.n > 1 && forward(c).layer.d.S > 1;
+  return is_finite_fill(c) && is_quick(c) && forward(c).T() > 1 && forward(c).layer.d.n > 1 &&
+         forward(c).layer.d.S > 1;
 }
 
 Indices all(std::int64_t count) {
