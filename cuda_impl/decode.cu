@@ -151,8 +151,9 @@ __device__ inline float sum_of_lanes(const float (&v)[kTokens], int tokens, floa
   return sum;
 }
 
+// One block a processor is asked for, so that ptxas does not spill to stay below 128 registers.
 template <class E, Pass kPass>
-__global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_width, int row_width) {
+__global__ void __launch_bounds__(kThreads, 1) sums_kernel(ForwardView f, int x_width, int row_width) {
   using Bits = typename E::Bits;
   const Shape<kPass> shape(f);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
