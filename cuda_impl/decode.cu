@@ -49,21 +49,22 @@ struct Row {
   std::uint32_t tokens;  // 0: no such row
 };
 
-// The tokens of the u-th distinct slot of the batch, and the slot; no tokens when there are fewer. By a whole
-// warp, whose lanes are the tokens.
+// The tokens of the u-th distinct slot of the batch, and the slot; no tokens when there are fewer.
 struct SlotTokens {
   std::int64_t slot;
   std::uint32_t tokens;
 };
-__device__ SlotTokens slot_in_use(const ForwardView& f, std::int64_t u) {
-  const auto slot = static_cast<std::int32_t>(slot_of(f, threadIdx.x % kWarp));
-  std::uint32_t rest = __ballot_sync(0xffffffffu, slot >= 0);
-  for (int lane = 0; lane < kWarp; ++lane) {
-    if (!(rest >> lane & 1u)) continue;  // the first lane of a slot not seen yet
-    const std::int32_t next = __shfl_sync(0xffffffffu, slot, lane);
-    const std::uint32_t same = __ballot_sync(0xffffffffu, slot == next);
-    if (u-- == 0) return {next, same};
-    rest &= ~same;
+__device__ inline SlotTokens slot_in_use(const ForwardView& f, std::int64_t u) {
+  const auto tokens = static_cast<int>(f.T);
+  std::uint32_t seen = 0;
+  for (int t = 0; t < tokens; ++t) {
+    const std::int32_t slot = f.token_slot[t];
+    if (slot < 0 || (seen >> t & 1u)) continue;
+    std::uint32_t same = 0;
+    for (int other = t; other < tokens; ++other)
+      if (f.token_slot[other] == slot) same |= 1u << other;
+    if (u-- == 0) return {slot, same};
+    seen |= same;
   }
   return {-1, 0};
 }
@@ -150,8 +151,9 @@ __device__ inline float sum_of_lanes(const float (&v)[kTokens], int tokens, floa
   return sum;
 }
 
+// One block a processor is asked for, so that ptxas does not spill to stay below 128 registers.
 template <class E, Pass kPass>
-__global__ void __launch_bounds__(kThreads) sums_kernel(ForwardView f, int x_width, int row_width) {
+__global__ void __launch_bounds__(kThreads, 1) sums_kernel(ForwardView f, int x_width, int row_width) {
   using Bits = typename E::Bits;
   const Shape<kPass> shape(f);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
