@@ -55,8 +55,10 @@ Case sharded_case(int size) {
   return c;
 }
 
+// Mostly dense: the expansion of an exact case is rarely exact (its bridges are other numbers), and the bound
+// of a case built from cancelling terms sees little.
 Case shared_case(int size) {
-  ForwardCase c = std::get<ForwardCase>(forward_case(size, Fill::lattice, 2));
+  ForwardCase c = std::get<ForwardCase>(forward_case(size, one_in(4) ? Fill::lattice : Fill::dense, 2));
   c.layer.layout = ExpertLayout::shared;
   return c;
 }
@@ -194,6 +196,36 @@ Step state_step(const LayerCase& layer) {
   return s;
 }
 
+// Every slot gets another adapter, then one update names them all: an update that stops early leaves some
+// stale.
+void write_all_then_update(StateCase& c) {
+  Step update;
+  update.kind = Step::Kind::update;
+  update.ids.emplace();
+  for (std::int64_t slot = 0; slot < c.layer.d.S; ++slot) {
+    Step write;
+    write.kind = Step::Kind::write;
+    write.slot = slot;
+    write.r = pick(1, c.layer.d.R);
+    write.seed = any_seed();
+    c.steps.push_back(write);
+    update.ids->push_back(slot);
+  }
+  c.steps.push_back(update);
+}
+
+// The same slot is loaded twice at the same rank: the second adapter must replace the first.
+void reload(StateCase& c) {
+  Step step;
+  step.kind = Step::Kind::load;
+  step.slot = pick(0, c.layer.d.S - 1);
+  step.r = pick(1, c.layer.d.R);
+  for (int i = 0; i < 2; ++i) {
+    step.seed = any_seed();
+    c.steps.push_back(step);
+  }
+}
+
 Case state_case(int size) {
   StateCase c;
   c.layer = layer(std::min(size, 30), Fill::dense);
@@ -204,6 +236,8 @@ Case state_case(int size) {
     c.steps.push_back(bind);
   }
   for (std::int64_t count = pick(1, 4 + size / 5); count > 0; --count) c.steps.push_back(state_step(c.layer));
+  if (one_in(4)) write_all_then_update(c);
+  if (one_in(6)) reload(c);
   Step last;  // ends in something that is judged by an output
   last.kind = Step::Kind::update;
   c.steps.push_back(last);

@@ -54,7 +54,19 @@ LayoutCase any_shapes(int size) {
         c.buffers[one_in(2) ? SINKTRAP_BUFFER_GATE_UP_LORA_A : SINKTRAP_BUFFER_DOWN_LORA_B].shape[1];
     outer = outer == 1 ? c.n : 1;
   }
-  const std::int64_t edits = one_in(4) ? 0 : one_in(3) ? pick(2, 6) : 1;
+  if (one_in(
+          5)) {  // two checks fail at once: their order decides, and 1 is a value that more than one may take
+    constexpr std::pair<std::size_t, std::size_t> axes[] = {{0, 1}, {3, 1}, {1, 1}, {2, 1}, {0, 2},
+                                                            {2, 2}, {3, 3}, {3, 0}, {3, 2}, {1, 2}};
+    for (int i = 0; i < 2; ++i) {
+      const auto& [buffer, axis] = axes[pick(0, 9)];
+      std::int64_t& v = c.buffers[buffer].shape[axis];
+      v = one_in(4) ? 1 : v < INT64_MAX ? v + 1 : 1;
+    }
+    return c;
+  }
+  // Two faults at once show the order of the checks.
+  const std::int64_t edits = one_in(5) ? 0 : one_in(2) ? 1 : one_in(2) ? 2 : pick(3, 6);
   for (std::int64_t i = 0; i < edits; ++i) {
     auto& shape = c.buffers[static_cast<std::size_t>(pick(0, 3))].shape;
     if (one_in(12)) {
@@ -63,16 +75,19 @@ LayoutCase any_shapes(int size) {
     }
     if (shape.empty()) continue;
     std::int64_t& v = shape[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(shape.size()) - 1))];
-    v = one_in(2) && v < INT64_MAX && v > INT64_MIN ? v + (one_in(2) ? 1 : -1) : wild_extent(c);
+    v = !one_in(3) && v < INT64_MAX && v > INT64_MIN ? v + (one_in(2) ? 1 : -1) : wild_extent(c);
   }
   if (one_in(12)) c.n = wild_extent(c);
-  if (one_in(12)) c.H = one_in(2) ? pick(-1, 8) : wild_extent(c);
-  if (one_in(12)) c.F = one_in(2) ? pick(-1, 8) : wild_extent(c);
+  // The layer's own H and F: near what the buffers say, or anything.
+  if (one_in(8))
+    c.H = one_in(2) && c.H > 0 && c.H < INT64_MAX ? c.H + 1 : one_in(2) ? pick(-1, 8) : wild_extent(c);
+  if (one_in(8))
+    c.F = one_in(2) && c.F > 0 && c.F < INT64_MAX ? c.F + 1 : one_in(2) ? pick(-1, 8) : wild_extent(c);
   return c;
 }
 
 LayoutCase anything(int size) {
-  LayoutCase c = one_in(3) ? any_shapes(size) : valid_layout_case(size);
+  LayoutCase c = one_in(3) ? valid_layout_case(size) : any_shapes(size);
   const bool placed = one_in(2);
   std::uint64_t at = 4096;
   for (BufferCase& b : c.buffers) {

@@ -113,7 +113,7 @@ TEST(Generators, KeepExtentsPairwiseDifferent) {
       return s >= 0 && c.layer.ranks[static_cast<std::size_t>(s)] > 0;
     });
   }
-  EXPECT_GT(different, kCases * 8 / 10);
+  EXPECT_GT(different, kCases * 3 / 4);  // one in twelve is a real layer, whose H is 2F
   EXPECT_GT(with_adapter, kCases * 7 / 10);
 }
 
