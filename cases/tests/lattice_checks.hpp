@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cases/random.hpp"
-#include "cases/tests/problem_of.hpp"
+#include "cases/tests/shard_of.hpp"
 #include "reference/certificate.hpp"
 
 namespace sinktrap {

@@ -7,7 +7,7 @@
 
 #include "cases/inputs.hpp"
 #include "cases/random.hpp"
-#include "cases/tests/problem_of.hpp"
+#include "judge/expectation.hpp"
 #include "reference/forward.hpp"
 
 namespace sinktrap::reference {

@@ -1,31 +1,8 @@
-// Inputs of a case as the reference takes them, whole or as one tensor-parallel shard.
+// One tensor-parallel shard of the inputs of a case, cut a second time: by the contract's words, element by element.
 #pragma once
-#include "cases/inputs.hpp"
-#include "reference/problem.hpp"
+#include "judge/expectation.hpp"
 
 namespace sinktrap {
-
-// A view: the inputs have to outlive it.
-inline reference::Problem problem_of(const ForwardInputs& in) {
-  reference::Problem p;
-  p.T = in.T();
-  p.n = in.d.n;
-  p.H = in.d.H;
-  p.F = in.d.F;
-  p.S = in.d.S;
-  p.R = in.d.R;
-  p.outer = in.outer();
-  p.w13_layout = in.w13_layout;
-  p.type = in.type;
-  p.gamma_type = in.gammas.type();
-  p.x = in.x.bytes().data();
-  p.gammas = in.gammas.bytes().data();
-  p.w13 = in.w13.bytes().data();
-  p.w2 = in.w2.bytes().data();
-  for (std::size_t b = 0; b < in.pool.size(); ++b) p.pool[b] = in.pool[b].bytes().data();
-  p.token_slot = reinterpret_cast<const std::int32_t*>(in.token_slot.bytes().data());
-  return p;
-}
 
 // Shard p of `tp`: features p*F/tp .. (p+1)*F/tp - 1, element by element from CONTRACT.md section 4.
 inline ForwardInputs shard_of(const ForwardInputs& in, std::int64_t p, std::int64_t tp) {
