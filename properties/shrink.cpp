@@ -10,6 +10,7 @@ namespace {
 // Values to try in place of an extent, smallest first.
 std::vector<std::int64_t> smaller_extents(std::int64_t v, std::int64_t low) {
   std::vector<std::int64_t> list;
+  if (v <= low) return list;  // extents of layouts may be anything, the smallest int64 too
   for (const std::int64_t to : {low, low + 1, v / 2, v - 1})
     if (to >= low && to < v && std::find(list.begin(), list.end(), to) == list.end()) list.push_back(to);
   return list;

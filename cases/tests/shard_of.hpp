@@ -1,4 +1,5 @@
-// One tensor-parallel shard of the inputs of a case, cut a second time: by the contract's words, element by element.
+// One tensor-parallel shard of the inputs of a case, cut a second time: by the contract's words, element by
+// element.
 #pragma once
 #include "judge/expectation.hpp"
 

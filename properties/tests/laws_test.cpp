@@ -131,6 +131,16 @@ TEST(Shrinking, EverySmallerCaseParsesAndDiffers) {
     }
 }
 
+TEST(Shrinking, ExtentsAtTheEndsOfInt64AreNoTrouble) {
+  const auto parsed = parse_case(
+      "layout n=2 profile=strict gate_up_lora_a=-9223372036854775808x1x9223372036854775807x8 "
+      "gate_up_lora_b=1x2x8x4 "
+      "down_lora_a=1x2x4x4 down_lora_b=1x1x8x4");
+  const auto smaller = smaller_cases(std::get<Case>(parsed));
+  EXPECT_FALSE(smaller.empty());
+  for (const Case& c : smaller) EXPECT_NE(c, std::get<Case>(parsed));
+}
+
 TEST(Shrinking, EndsInTheSmallestCaseThatStillFails) {
   const Case big = std::get<Case>(
       parse_case("forward T=9 n=3 H=21 F=10 R=7 S=3 layout=per_expert w13=contiguous type=f16 ranks=7,2,5 "
