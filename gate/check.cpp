@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -70,8 +68,11 @@ int bad_input(const std::string& what) {
 int run_command(const RunArguments& a) {
   RunOptions options;
   options.suite = find_suite(a.suite);
-  if (options.suite == nullptr)
-    return bad_input(fmt::format("--suite {}: expected one of smoke, conformance", a.suite));
+  if (options.suite == nullptr) {
+    std::string known;
+    for (const Suite& s : suites()) known += (known.empty() ? "" : ", ") + s.name;
+    return bad_input(fmt::format("--suite {}: expected one of {}", a.suite, known));
+  }
   if (a.json == "-" && a.junit == "-")
     return bad_input("--json - and --junit -: only one of them can have stdout");
   const auto laws = find_laws(a.laws);
