@@ -280,7 +280,7 @@ template <class E>
 __global__ void finish_kernel(ForwardView f) {
   const Shape<Pass::down> shape(f);
   const Place at = place();
-  if (at.row >= f.H || at.token >= f.T) return;
+  if (at.row >= f.H || at.token >= f.T || !permitted(f)) return;
   float sum = add_parts(f, shape, at.row, at.token);
   if (const std::int64_t slot = slot_of(f, at.token); slot >= 0) {
     // Rows of b_cat hold all experts side by side, as the down bridge does.
@@ -320,8 +320,7 @@ bool run(const ForwardView& f) {
   const bool pool = f.R > 0;
   return run_sums<E, Pass::up>(f) && (!pool || launch(f.outer * 2 * f.R, collect_kernel<Pass::up>)) &&
          launch(f.n * f.F, activate_kernel<E>) && run_sums<E, Pass::down>(f) &&
-         (!pool || launch(f.outer * f.R, collect_kernel<Pass::down>)) && launch(f.H, finish_kernel<E>) &&
-         simt::synchronise();
+         (!pool || launch(f.outer * f.R, collect_kernel<Pass::down>)) && launch(f.H, finish_kernel<E>);
 }
 
 template <Pass kPass>

@@ -192,7 +192,7 @@ template <class E>
 __global__ void output_kernel(ForwardView f) {
   using Bits = typename E::Bits;
   const std::int64_t h = thread_index(), group = blockIdx.z;
-  if (h >= f.H) return;
+  if (h >= f.H || !permitted(f)) return;
   const auto* w2 = static_cast<const Bits*>(f.w2);
   Lanes result = zero();
   for (std::int64_t e = 0; e < f.n; ++e) {
@@ -226,7 +226,7 @@ bool run(const ForwardView& f) {
   const bool pool = f.R > 0;
   return launch(f.H, pack_kernel<E>) && (!pool || launch(f.outer * 2 * f.R, bridge_kernel<E>)) &&
          launch(f.n * f.F, activation_kernel<E>) && (!pool || launch(f.outer * f.R, down_bridge_kernel<E>)) &&
-         launch(f.H, output_kernel<E>) && simt::synchronise();
+         launch(f.H, output_kernel<E>);
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ __device__ inline std::int64_t slot_of(const ForwardView& f, std::int64_t token)
   return token < f.T ? f.token_slot[token] : -1;
 }
 
+// Whether `out` may be written.
+__device__ inline bool permitted(const ForwardView& f) {
+  return f.permit == nullptr || f.permit->code == SINKTRAP_OK;
+}
+
 template <class E>
 __device__ inline float gamma_of(const ForwardView& f, std::int64_t token, std::int64_t e) {
   const std::int64_t i = token * f.n + e;

@@ -55,6 +55,8 @@ struct ForwardView {
   const void *x, *gammas;
   const std::int32_t* token_slot;
   void* out;
+  // Where a captured pass is told by the device whether it may write `out`; null: the host has looked.
+  const sinktrap_verdict* permit;
   // The tiled and mma passes read rows of scratch 16 bytes at a time: R and F, rounded up to eight elements.
   std::int64_t R_pitch, F_pitch;
   // Scratch, by kernel: ordered (f32) | tiled, mma (storage type, p for pitch) | decode (f32).
@@ -78,10 +80,22 @@ struct AdapterView {
   void* pool[SINKTRAP_BUFFER_COUNT];
 };
 
+// What a captured step (host/graph.hpp) looks at on the device, replay after replay.
+struct StepView {
+  // The descriptors that the step judges, and those of the pool that it was captured with.
+  const FlatLayout *layout, *bound;
+  std::int32_t* marks;             // [S]: not 0 where a slot is to be updated; zeroed by the update
+  const std::int32_t* token_slot;  // [T], unchecked
+  std::int32_t* checked_slot;      // [T]: the same, or -1 everywhere when the step is refused
+  sinktrap_verdict* verdict;       // of the step
+  std::int64_t T;
+  PoolView pool;
+};
+
 // Each returns false when the device failed; device_error() then says how.
 bool judge_layouts(const FlatLayout* layouts, std::int64_t count, std::int32_t profile,
                    sinktrap_verdict* verdicts);
-// One forward pass over view.T >= 1 tokens.
+// One forward pass over view.T >= 1 tokens, launched and not waited for.
 bool run_ordered(const ForwardView& view);
 bool run_tiled(const ForwardView& view);   // bf16 and f16
 bool run_mma(const ForwardView& view);     // bf16 and f16
@@ -104,6 +118,11 @@ bool expand_outer(const void* shared, void* per_expert, std::int64_t S, std::int
 bool compare_experts(const void* per_expert, std::int64_t S, std::int64_t n, std::int64_t block,
                      std::int64_t element_bytes, unsigned long long* different);
 
+// A captured step before its forward pass: judges the layout and the ids, then derives the marked slots; no
+// launch depends on what any of them are.
+bool check_step(const StepView& step);
+bool derive_marked(const StepView& step, std::int64_t element_bytes);
+
 // Device memory and the device itself, as simt.hpp has them.
 bool device_present();
 void* device_allocate(std::uint64_t bytes);
@@ -113,6 +132,12 @@ bool device_read(void* host, const void* device, std::uint64_t bytes);
 bool device_copy(void* to, const void* from, std::uint64_t bytes);
 bool device_fill(void* device, int byte, std::uint64_t bytes);
 bool device_synchronise();
+// Graphs, as simt.hpp has them. A graph is a handle of its own on each target.
+struct DeviceGraph;
+bool device_begin_capture();
+DeviceGraph* device_end_capture();
+bool device_replay(DeviceGraph* graph);
+bool device_release_graph(DeviceGraph* graph);
 void device_schedule(std::uint64_t seed);
 const char* device_error();
 

@@ -9,6 +9,7 @@ namespace {
 
 // Enough blocks to fill any current GPU several times over; more would only cost starts on the executor.
 constexpr std::int64_t kMaxBlocks = 1024;
+constexpr std::int64_t kMaxRows = 65535;  // CUDA's limit for the y axis of a grid
 
 __device__ inline std::int64_t element_stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
 
@@ -18,7 +19,7 @@ simt::Config over(std::int64_t elements) {
 }
 
 template <class Bits>
-__global__ void w1_delta_kernel(PoolView p, std::int64_t slot) {
+__device__ void w1_delta_of(const PoolView& p, std::int64_t slot) {
   const std::int64_t count = p.n * 2 * p.F * 2 * p.R;
   const Bits* b =
       static_cast<const Bits*>(p.buffers[SINKTRAP_BUFFER_GATE_UP_LORA_B]) + slot * p.n * 2 * p.F * p.R;
@@ -31,7 +32,7 @@ __global__ void w1_delta_kernel(PoolView p, std::int64_t slot) {
 }
 
 template <class Bits>
-__global__ void a_cat_kernel(PoolView p, std::int64_t slot) {
+__device__ void a_cat_of(const PoolView& p, std::int64_t slot) {
   const std::int64_t count = p.R * p.n * p.F;
   const Bits* a = static_cast<const Bits*>(p.buffers[SINKTRAP_BUFFER_DOWN_LORA_A]) + slot * count;
   Bits* cat = static_cast<Bits*>(p.a_cat) + slot * count;
@@ -42,7 +43,7 @@ __global__ void a_cat_kernel(PoolView p, std::int64_t slot) {
 }
 
 template <class Bits>
-__global__ void b_cat_kernel(PoolView p, std::int64_t slot) {
+__device__ void b_cat_of(const PoolView& p, std::int64_t slot) {
   const std::int64_t count = p.H * p.n * p.R;
   const Bits* b = static_cast<const Bits*>(p.buffers[SINKTRAP_BUFFER_DOWN_LORA_B]) + slot * count;
   Bits* cat = static_cast<Bits*>(p.b_cat) + slot * count;
@@ -50,6 +51,43 @@ __global__ void b_cat_kernel(PoolView p, std::int64_t slot) {
     const std::int64_t q = i % p.R, e = i / p.R % p.n, h = i / p.R / p.n;
     cat[i] = b[(e * p.H + h) * p.R + q];
   }
+}
+
+template <class Bits>
+__global__ void w1_delta_kernel(PoolView p, std::int64_t slot) {
+  w1_delta_of<Bits>(p, slot);
+}
+template <class Bits>
+__global__ void a_cat_kernel(PoolView p, std::int64_t slot) {
+  a_cat_of<Bits>(p, slot);
+}
+template <class Bits>
+__global__ void b_cat_kernel(PoolView p, std::int64_t slot) {
+  b_cat_of<Bits>(p, slot);
+}
+
+// Every slot has its row of blocks, whatever is marked when this is captured.
+template <class Bits>
+__global__ void derive_marked_kernel(StepView s) {
+  if (s.verdict->code != SINKTRAP_OK) return;
+  for (std::int64_t slot = blockIdx.y; slot < s.pool.S; slot += gridDim.y) {
+    if (s.marks[slot] == 0) continue;
+    w1_delta_of<Bits>(s.pool, slot);
+    if (s.pool.a_cat != nullptr) a_cat_of<Bits>(s.pool, slot);
+    if (s.pool.b_cat != nullptr) b_cat_of<Bits>(s.pool, slot);
+  }
+}
+__global__ void clear_marks_kernel(StepView s) {
+  if (s.verdict->code != SINKTRAP_OK) return;
+  for (std::int64_t slot = thread_index(); slot < s.pool.S; slot += element_stride()) s.marks[slot] = 0;
+}
+
+template <class Bits>
+bool derive_all_marked(const StepView& s) {
+  simt::Config wide = over(s.pool.n * 2 * s.pool.F * 2 * s.pool.R);
+  wide.grid.y = static_cast<unsigned>(s.pool.S < kMaxRows ? s.pool.S : kMaxRows);
+  return simt::launch(wide, derive_marked_kernel<Bits>, s) &&
+         simt::launch(over(s.pool.S), clear_marks_kernel, s);
 }
 
 template <class Bits>
@@ -160,6 +198,10 @@ __global__ void compare_kernel(const Bits* per_expert, std::int64_t S, std::int6
 
 bool derive_slot(const PoolView& pool, std::int64_t slot, std::int64_t element_bytes) {
   return element_bytes == 2 ? derive<std::uint16_t>(pool, slot) : derive<std::uint32_t>(pool, slot);
+}
+
+bool derive_marked(const StepView& step, std::int64_t element_bytes) {
+  return element_bytes == 2 ? derive_all_marked<std::uint16_t>(step) : derive_all_marked<std::uint32_t>(step);
 }
 
 bool load_slot(const AdapterView& adapter, Type type) {

@@ -27,7 +27,7 @@ __device__ inline void finish(const ForwardView& f, const Product& p, std::int64
     const std::int64_t parts = p.rows / f.R, part = row / f.R;
     static_cast<Bits*>(p.out)[((token * p.blocks + block) * parts + part) * f.R_pitch + row % f.R] =
         E::store(value);
-  } else {
+  } else if (permitted(f)) {
     static_cast<Bits*>(p.out)[token * f.H + row] = E::store(value);
   }
 }
@@ -133,7 +133,7 @@ bool run_tiles(const ForwardView& f) {
   return (!pool || run_product<E, Tile, Output::bridge>(f, bridge_product(f))) &&
          run_product<E, Tile, Output::act>(f, act_product(f)) &&
          (!pool || run_product<E, Tile, Output::bridge>(f, down_bridge_product(f))) &&
-         run_product<E, Tile, Output::out>(f, out_product(f)) && simt::synchronise();
+         run_product<E, Tile, Output::out>(f, out_product(f));
 }
 
 }  // namespace sinktrap::cuda_impl::SINKTRAP_TARGET

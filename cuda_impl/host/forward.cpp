@@ -34,7 +34,7 @@ bool Instance::run(const ForwardView& view) const {
   return false;
 }
 
-Verdict Instance::forward(const sinktrap_forward_args* args) {
+Verdict Instance::check_arguments(const sinktrap_forward_args* args) const {
   if (args == nullptr || args->struct_size < sizeof(sinktrap_forward_args))
     return refuse_argument("forward: arguments missing, or of an older interface");
   if (args->x == nullptr || args->x->ndim != 2 || args->x->shape == nullptr)
@@ -47,12 +47,10 @@ Verdict Instance::forward(const sinktrap_forward_args* args) {
   if (problem.empty()) problem = tensor_problem("token_slot", args->token_slot, {T}, kI32);
   if (problem.empty()) problem = tensor_problem("out", args->out, {T, H_}, dtype_);
   if (!problem.empty()) return refuse_argument(std::move(problem));
-  if (T == 0) return verdict_of(SINKTRAP_OK);
+  return verdict_of(SINKTRAP_OK);
+}
 
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(T));
-  require_device(device_read(ids.data(), elements(*args->token_slot), ids.size() * sizeof(std::int32_t)));
-  if (const Verdict v = id_problem(ids, pool_.bound, pool_.S); v.code != SINKTRAP_OK) return v;
-
+ForwardView Instance::forward_view(const sinktrap_forward_args& args) const {
   ForwardView v{};
   v.n = n_;
   v.H = H_;
@@ -61,26 +59,47 @@ Verdict Instance::forward(const sinktrap_forward_args* args) {
   v.outer = pool_.outer;
   v.type = type_;
   v.contiguous_w13 = w13_layout_ == SINKTRAP_W13_CONTIGUOUS;
-  v.gammas_f32 = gammas_f32;
+  v.gammas_f32 = same_type(args.gammas->dtype, kF32);
   v.seams = seams_;
   v.w13 = w13_;
   v.w2 = w2_;
   v.pool = view(pool_);
+  v.T = args.x->shape[0];
+  v.x = elements(*args.x);
+  v.gammas = elements(*args.gammas);
+  v.token_slot = static_cast<const std::int32_t*>(elements(*args.token_slot));
+  v.out = elements(*args.out);
+  return v;
+}
+
+bool Instance::run_chunks(const ForwardView& whole, const ScratchPlan& plan) const {
+  const std::int64_t chunk = plan.groups(whole.T) * plan.group_tokens();
+  const std::int64_t size = element_bytes(type_), gamma_size = whole.gammas_f32 ? 4 : size;
+  ForwardView v = whole;
+  for (std::int64_t first = 0; first < whole.T; first += chunk) {
+    v.T = std::min(whole.T - first, chunk);
+    v.x = static_cast<const char*>(whole.x) + first * H_ * size;
+    v.gammas = static_cast<const char*>(whole.gammas) + first * n_ * gamma_size;
+    v.token_slot = whole.token_slot + first;
+    v.out = static_cast<char*>(whole.out) + first * H_ * size;
+    if (!run(v)) return false;
+  }
+  return true;
+}
+
+Verdict Instance::forward(const sinktrap_forward_args* args) {
+  if (const Verdict v = check_arguments(args); v.code != SINKTRAP_OK) return v;
+  ForwardView v = forward_view(*args);
+  if (v.T == 0) return verdict_of(SINKTRAP_OK);
+
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(v.T));
+  require_device(device_read(ids.data(), v.token_slot, ids.size() * sizeof(std::int32_t)));
+  if (const Verdict verdict = id_problem(ids, pool_.bound, pool_.S); verdict.code != SINKTRAP_OK)
+    return verdict;
 
   const ScratchPlan plan(kernel_, v);
-  const std::int64_t groups = (T - 1) / plan.group_tokens() + 1;
-  const std::int64_t launch_groups = std::min(groups, plan.max_groups());
-  plan.place(launch_groups, scratch_, v);
-  const std::int64_t chunk = launch_groups * plan.group_tokens();
-  const std::int64_t size = element_bytes(type_), gamma_size = gammas_f32 ? 4 : size;
-  for (std::int64_t first = 0; first < T; first += chunk) {
-    v.T = std::min(T - first, chunk);
-    v.x = static_cast<const char*>(elements(*args->x)) + first * H_ * size;
-    v.gammas = static_cast<const char*>(elements(*args->gammas)) + first * n_ * gamma_size;
-    v.token_slot = static_cast<const std::int32_t*>(elements(*args->token_slot)) + first;
-    v.out = static_cast<char*>(elements(*args->out)) + first * H_ * size;
-    require_device(run(v));
-  }
+  plan.place(plan.groups(v.T), scratch_, v);
+  require_device(plan.fill(plan.groups(v.T), scratch_) && run_chunks(v, plan) && device_synchronise());
   return verdict_of(SINKTRAP_OK);
 }
 

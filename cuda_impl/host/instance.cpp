@@ -114,9 +114,9 @@ Verdict Instance::bind(const DLTensor* buffers) {
   return verdict_of(SINKTRAP_OK);
 }
 
-Verdict Instance::update(const sinktrap_slot_set* slots) {
+// Each slot of a set once, ascending.
+Verdict Instance::slots_of(const sinktrap_slot_set* slots, std::vector<std::int64_t>& ids) const {
   if (!pool_.bound) return verdict_of(SINKTRAP_UNBOUND);
-  std::vector<std::int64_t> ids;
   if (slots == nullptr) {
     ids.resize(static_cast<std::size_t>(pool_.S));
     std::iota(ids.begin(), ids.end(), std::int64_t{0});
@@ -129,6 +129,12 @@ Verdict Instance::update(const sinktrap_slot_set* slots) {
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   }
+  return verdict_of(SINKTRAP_OK);
+}
+
+Verdict Instance::update(const sinktrap_slot_set* slots) {
+  std::vector<std::int64_t> ids;
+  if (const Verdict v = slots_of(slots, ids); v.code != SINKTRAP_OK) return v;
   derive(pool_, ids);
   return verdict_of(SINKTRAP_OK);
 }

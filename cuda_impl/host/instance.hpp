@@ -2,9 +2,11 @@
 // returns its verdict and throws DeviceFailure (or std::bad_alloc) when the device or the host has failed.
 #pragma once
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "cuda_impl/host/device_buffer.hpp"
+#include "cuda_impl/host/scratch.hpp"
 #include "cuda_impl/host/tensors.hpp"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
@@ -25,6 +27,7 @@ struct Options {
   std::uint64_t schedule = 0;  // simt only
   std::string problem;
 };
+class StepGraph;
 Options parse_options(Kernel kernel, std::string_view text);
 
 class Instance {
@@ -36,6 +39,8 @@ class Instance {
   Verdict bind(const DLTensor* buffers);
   Verdict update(const sinktrap_slot_set* slots);
   Verdict forward(const sinktrap_forward_args* args);
+  // A step that can be replayed (graph.hpp), with these arguments; *graph is null unless the code is OK.
+  Verdict capture(const sinktrap_forward_args* args, std::unique_ptr<StepGraph>* graph);
   Verdict load(std::int64_t slot, const sinktrap_adapter* adapter);
   Verdict unload(std::int64_t slot);
   Verdict derived(std::string_view name, DLTensor* view);
@@ -53,8 +58,13 @@ class Instance {
   PoolView view(const Pool& pool) const;
   void derive(const Pool& pool, const std::vector<std::int64_t>& slots) const;
   Verdict slot_problem(std::int64_t slot) const;  // unbound, slot_range, or ok
+  Verdict slots_of(const sinktrap_slot_set* slots, std::vector<std::int64_t>& ids) const;
   void zero_slot(std::int64_t slot);
+  Verdict check_arguments(const sinktrap_forward_args* args) const;
+  ForwardView forward_view(const sinktrap_forward_args& args) const;  // but for scratch
   bool run(const ForwardView& view) const;
+  bool run_chunks(const ForwardView& whole, const ScratchPlan& plan) const;
+  friend class StepGraph;
 
   Kernel kernel_;
   std::int64_t n_, H_, F_;

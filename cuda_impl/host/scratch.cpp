@@ -60,17 +60,28 @@ ScratchPlan::ScratchPlan(Kernel kernel, ForwardView& v)
       std::clamp<std::uint64_t>(kScratchBytes / group, 1, static_cast<std::uint64_t>(kMaxGroups)));
 }
 
+std::int64_t ScratchPlan::groups(std::int64_t T) const {
+  return std::min((T - 1) / group_tokens_ + 1, max_groups_);
+}
+
+// Where the parts before `part` end.
+std::uint64_t ScratchPlan::part_end(int part, std::int64_t groups) const {
+  std::uint64_t end = 0;
+  for (int i = 0; i < part; ++i) end += aligned(bytes_[i] * static_cast<std::uint64_t>(groups));
+  return end;
+}
+
 void ScratchPlan::place(std::int64_t groups, DeviceBuffer& buffer, ForwardView& v) const {
-  std::uint64_t begin[kParts + 1] = {};
-  for (int i = 0; i < kParts; ++i)
-    begin[i + 1] = begin[i] + aligned(bytes_[i] * static_cast<std::uint64_t>(groups));
-  auto* at = static_cast<char*>(buffer.reserve(begin[kParts]));
-  if (fill_) require_device(device_fill(at, 0xff, begin[kParts]));
-  v.packed_x = reinterpret_cast<float*>(at + begin[kPackedX]);
-  v.bridge = at + begin[kBridge];
-  v.act = at + begin[kAct];
-  v.down_bridge = at + begin[kDownBridge];
-  v.partial = reinterpret_cast<float*>(at + begin[kPartial]);
+  auto* at = static_cast<char*>(buffer.reserve(part_end(kParts, groups)));
+  v.packed_x = reinterpret_cast<float*>(at + part_end(kPackedX, groups));
+  v.bridge = at + part_end(kBridge, groups);
+  v.act = at + part_end(kAct, groups);
+  v.down_bridge = at + part_end(kDownBridge, groups);
+  v.partial = reinterpret_cast<float*>(at + part_end(kPartial, groups));
+}
+
+bool ScratchPlan::fill(std::int64_t groups, const DeviceBuffer& buffer) const {
+  return !fill_ || device_fill(buffer.get(), 0xff, part_end(kParts, groups));
 }
 
 }  // namespace sinktrap::cuda_impl::SINKTRAP_TARGET

@@ -27,14 +27,6 @@ void flatten(const DLTensor& t, FlatBuffer& flat) {
   flat.address = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
 }
 
-void flatten(const sinktrap_layout& layout, FlatLayout& flat) {
-  flat.n = layout.n_shared_experts;
-  flat.H = layout.hidden_size;
-  flat.F = layout.intermediate_size;
-  flat.shapes_only = (layout.flags & SINKTRAP_SHAPES_ONLY) != 0;
-  for (int b = 0; b < SINKTRAP_BUFFER_COUNT; ++b) flatten(layout.buffers[b], flat.buffers[b]);
-}
-
 // Kept between calls: a suite judges millions of layouts.
 struct Workspace {
   std::unique_ptr<FlatLayout[]> flat;
@@ -51,6 +43,24 @@ struct Workspace {
 };
 
 }  // namespace
+
+void flatten(const sinktrap_layout& layout, FlatLayout& flat) {
+  flat.n = layout.n_shared_experts;
+  flat.H = layout.hidden_size;
+  flat.F = layout.intermediate_size;
+  flat.shapes_only = (layout.flags & SINKTRAP_SHAPES_ONLY) != 0;
+  for (int b = 0; b < SINKTRAP_BUFFER_COUNT; ++b) flatten(layout.buffers[b], flat.buffers[b]);
+}
+
+sinktrap_layout layout_of(std::int64_t n, std::int64_t H, std::int64_t F,
+                          const DLTensor buffers[SINKTRAP_BUFFER_COUNT]) {
+  sinktrap_layout layout{};
+  layout.n_shared_experts = n;
+  layout.hidden_size = H;
+  layout.intermediate_size = F;
+  std::copy(buffers, buffers + SINKTRAP_BUFFER_COUNT, layout.buffers);
+  return layout;
+}
 
 void validate_layouts(const sinktrap_layout* layouts, std::int64_t count, std::int32_t profile,
                       sinktrap_verdict* verdicts) {
@@ -73,11 +83,7 @@ void validate_layouts(const sinktrap_layout* layouts, std::int64_t count, std::i
 
 sinktrap_verdict validate_buffers(std::int64_t n, std::int64_t H, std::int64_t F,
                                   const DLTensor buffers[SINKTRAP_BUFFER_COUNT]) {
-  sinktrap_layout layout{};
-  layout.n_shared_experts = n;
-  layout.hidden_size = H;
-  layout.intermediate_size = F;
-  std::copy(buffers, buffers + SINKTRAP_BUFFER_COUNT, layout.buffers);
+  const sinktrap_layout layout = layout_of(n, H, F, buffers);
   sinktrap_verdict verdict{};
   validate_layouts(&layout, 1, SINKTRAP_PROFILE_STRICT, &verdict);
   return verdict;

@@ -118,6 +118,8 @@ class Executor {
   // Takes blocks of a launch that another executor began, until there are none; the fault that ended it, if
   // any.
   std::string help(Grid& grid);
+  // Why this configuration cannot be launched; empty when it can.
+  std::string refusal(const Config& config) const;
 
   void barrier(Site site);
   std::uint64_t collective(detail::WarpOperation operation, std::uint32_t mask, std::uint64_t value,
@@ -148,7 +150,6 @@ class Executor {
  private:
   struct Abandon {};  // unwinds a thread of a launch that has failed
 
-  std::string refusal(const Config& config) const;
   void prepare(Grid& grid);
   void run_blocks();
   Thread* pick();  // what runs next; null: nothing can

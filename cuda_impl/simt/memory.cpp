@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "cuda_impl/simt/executor.hpp"
+#include "cuda_impl/simt/graph.hpp"
 #include "cuda_impl/simt/sanitizers.hpp"
 
 namespace sinktrap::simt {
@@ -95,6 +96,7 @@ const char* error() { return error_text().c_str(); }
 bool present() { return true; }
 
 void* allocate(std::uint64_t bytes) {
+  if (refused_in_capture("allocate")) return nullptr;
   // Linux grants more than there is and kills later; the poison would touch all of it.
   static const std::uint64_t physical =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -112,6 +114,7 @@ void* allocate(std::uint64_t bytes) {
   std::memset(begin + bytes, kGuard, kDeviceGuard);
   poison(raw, size_with_guards(bytes));
   unpoison(begin, bytes);
+  uninitialised(begin, bytes);
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   memory.allocations[begin] = {bytes, ++memory.serial};
@@ -120,6 +123,7 @@ void* allocate(std::uint64_t bytes) {
 
 bool release(void* pointer) {
   if (pointer == nullptr) return true;
+  if (refused_in_capture("release")) return false;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   const auto found = memory.allocations.find(static_cast<unsigned char*>(pointer));
@@ -136,17 +140,33 @@ bool release(void* pointer) {
   return false;
 }
 
-bool copy(void* to, const void* from, std::uint64_t bytes) {
+namespace {
+void move_bytes(void* to, const void* from, std::uint64_t bytes) {
   if (bytes > 0) std::memmove(to, from, bytes);
+}
+}  // namespace
+
+bool copy(void* to, const void* from, std::uint64_t bytes) {
+  if (detail::capturing()) return record_copy(to, from, bytes);
+  move_bytes(to, from, bytes);
   return true;
 }
-bool write(void* device, const void* host, std::uint64_t bytes) { return copy(device, host, bytes); }
-bool read(void* host, const void* device, std::uint64_t bytes) { return copy(host, device, bytes); }
+bool write(void* device, const void* host, std::uint64_t bytes) {
+  if (refused_in_capture("write")) return false;
+  move_bytes(device, host, bytes);
+  return true;
+}
+bool read(void* host, const void* device, std::uint64_t bytes) {
+  if (refused_in_capture("read")) return false;
+  move_bytes(host, device, bytes);
+  return true;
+}
 bool fill(void* device, int byte, std::uint64_t bytes) {
+  if (detail::capturing()) return record_fill(device, byte, bytes);
   if (bytes > 0) std::memset(device, byte, bytes);
   return true;
 }
-bool synchronise() { return true; }
+bool synchronise() { return !refused_in_capture("synchronise"); }
 
 }  // namespace cpu
 
@@ -183,6 +203,7 @@ void* SharedMemory::variable(const void* key, std::size_t bytes, std::size_t ali
   std::memset(bytes_.get() + begin, kPoison, bytes);
   poison(bytes_.get() + before, all);
   unpoison(bytes_.get() + begin, bytes);
+  uninitialised(bytes_.get() + begin, bytes);
   variables_.push_back({key, begin, bytes});
   used_ = begin + bytes + kSharedGuard;
   return bytes_.get() + begin;

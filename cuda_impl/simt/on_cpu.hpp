@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -82,6 +83,10 @@ void fence();
 // Tells the race runtime of an access that the executor makes for the kernel (copies, fragments): the
 // compiler does not see those.
 void touch(Access kind, const void* address, std::size_t bytes, Site site);
+// True between begin_capture and end_capture on this OS thread.
+bool capturing();
+// Puts a launch into the graph that is being captured: `closure` holds its arguments as they are now.
+bool record(const Config& config, void (*call)(void*), std::shared_ptr<void> closure);
 }  // namespace detail
 
 const char* error();
@@ -95,13 +100,22 @@ bool copy(void* to, const void* from, std::uint64_t bytes);
 bool fill(void* device, int byte, std::uint64_t bytes);
 bool synchronise();
 
+// Graphs, as CUDA has them: simt.hpp says what they promise.
+struct Graph;
+bool begin_capture();
+Graph* end_capture();
+bool replay(Graph* graph);
+bool release_graph(Graph* graph);
+
 template <class... Parameters, class... Arguments>
 bool launch(const Config& config, void (*kernel)(Parameters...), Arguments&&... arguments) {
   auto closure = [kernel, ... values = static_cast<Parameters>(std::forward<Arguments>(arguments))] {
     kernel(values...);
   };
-  return detail::run(
-      config, [](void* c) { (*static_cast<decltype(closure)*>(c))(); }, &closure);
+  using Closure = decltype(closure);
+  const auto call = [](void* c) { (*static_cast<Closure*>(c))(); };
+  if (detail::capturing()) return detail::record(config, call, std::make_shared<Closure>(closure));
+  return detail::run(config, call, &closure);
 }
 
 template <class T, class Tag>

@@ -9,6 +9,7 @@ __attribute__((weak)) void __asan_poison_memory_region(const volatile void* addr
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* address, std::size_t bytes);
 __attribute__((weak)) void __asan_loadN(const void* address, std::size_t bytes);
 __attribute__((weak)) void __asan_storeN(const void* address, std::size_t bytes);
+__attribute__((weak)) void __msan_allocated_memory(const volatile void* address, std::size_t bytes);
 // Called by the sanitizers. Not their death callback: that is one slot, and libFuzzer's.
 void __asan_on_error();
 void __ubsan_on_report();
@@ -34,6 +35,9 @@ void poison(const void* address, std::size_t bytes) {
 }
 void unpoison(const void* address, std::size_t bytes) {
   if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(address, bytes);
+}
+void uninitialised(const void* address, std::size_t bytes) {
+  if (__msan_allocated_memory != nullptr) __msan_allocated_memory(address, bytes);
 }
 void check_address(const void* address, std::size_t bytes, bool write) {
   if (write && __asan_storeN != nullptr) __asan_storeN(address, bytes);

@@ -6,6 +6,14 @@
 //   auto& tile = shared<float[64], struct Tile>();      static shared memory; the tag tells variables apart
 //   auto* values = dynamic_shared<float>();             dynamic shared memory
 //   allocate, release, write, read, copy, fill, synchronise, present     device memory; sizes in bytes
+//   begin_capture, end_capture, replay, release_graph                  CUDA graphs. Between the first two,
+//   launches, fills and
+//                                                       copies of this OS thread are recorded, with the grid
+//                                                       and the arguments that they have then, and not run;
+//                                                       anything that waits or allocates is refused and
+//                                                       spoils the graph. end_capture: the graph, or null
+//                                                       with error(). replay runs it in order and returns
+//                                                       like a launch.
 //   schedule(seed)                                      order of threads and blocks (no effect on a GPU)
 //   error()                                             what went wrong in the last call that failed
 // Device code uses CUDA's own names: __global__, threadIdx, __syncthreads, __shfl_sync, atomicAdd, ...
