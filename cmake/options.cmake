@@ -1,6 +1,8 @@
 # Switches of the build and the flags that every target gets.
 option(SINKTRAP_SANITIZE "Build with address and undefined-behaviour sanitizers" OFF)
 option(SINKTRAP_FUZZ "Build the libFuzzer targets (clang)" OFF)
+option(SINKTRAP_COVERAGE "Build with source-based coverage (clang)" OFF)
+option(SINKTRAP_MSAN "Build the kernels and the executor alone, with MemorySanitizer (clang)" OFF)
 set(SINKTRAP_CUDA "AUTO" CACHE STRING "Build the kernels for a GPU: AUTO (where nvcc is), ON, OFF")
 set_property(CACHE SINKTRAP_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -36,4 +38,25 @@ if(SINKTRAP_FUZZ)
     message(FATAL_ERROR "SINKTRAP_FUZZ needs clang: use the preset fuzz")
   endif()
   target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
+endif()
+
+if(SINKTRAP_COVERAGE)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "SINKTRAP_COVERAGE needs clang: use the preset coverage")
+  endif()
+  # Counters that live in the mapped file itself (%c in LLVM_PROFILE_FILE): worker processes are forked and end with
+  # _exit, or crash, and what they ran still counts.
+  target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fprofile-instr-generate;-fcoverage-mapping;SHELL:-mllvm
+                                                  -runtime-counter-relocation>)
+  target_link_options(sinktrap_flags INTERFACE -fprofile-instr-generate)
+endif()
+
+if(SINKTRAP_MSAN)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "SINKTRAP_MSAN needs clang: use the preset msan")
+  endif()
+  # Origins of level 2: where a value became uninitialised, and the stores that it passed.
+  target_compile_options(sinktrap_flags INTERFACE -fsanitize=memory -fsanitize-memory-track-origins=2 -fno-omit-frame-pointer
+                         -fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cuda_impl/simt_msan/ignored.txt)
+  target_link_options(sinktrap_flags INTERFACE -fsanitize=memory)
 endif()

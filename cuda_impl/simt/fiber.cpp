@@ -32,11 +32,18 @@ Fiber::Fiber(Body body, void* owner, std::size_t index) : body_(body), owner_(ow
           // Only here does anybody learn the bounds of an OS thread's own stack.
           if (from_->size_ == 0) from_->bottom_ = bottom, from_->size_ = size;
         }
+        if (__msan_finish_switch_fiber != nullptr) {
+          const void* bottom = nullptr;
+          std::size_t size = 0;
+          __msan_finish_switch_fiber(&bottom, &size);
+          if (from_->size_ == 0) from_->bottom_ = bottom, from_->size_ = size;
+        }
         from_->context_ = std::move(left);
         if (!stopping_) body_(owner_, *this);
         // A null fake stack says that this stack ends here.
         if (__sanitizer_start_switch_fiber != nullptr)
           __sanitizer_start_switch_fiber(nullptr, from_->bottom_, from_->size_);
+        if (__msan_start_switch_fiber != nullptr) __msan_start_switch_fiber(from_->bottom_, from_->size_);
         return std::move(from_->context_);
       });
 }

@@ -1,6 +1,7 @@
 // A reusable fiber: one stack, and one body that works and switches away in turn. Any fiber can switch to any
 // other directly; the stack that an OS thread came with is a fiber too. Wraps boost::context::fiber and tells
-// AddressSanitizer about every change of stack (the annotations are weak symbols: one source for all builds).
+// AddressSanitizer and MemorySanitizer about every change of stack (the annotations are weak symbols: one
+// source for all builds).
 //
 // The body runs until it returns. Before a Fiber is destroyed, end() is called for it, when its body has
 // switched away at a place where it looks at stopping() next. Nothing is unwound by force, so no switch goes
@@ -15,6 +16,9 @@ __attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake_stack, con
                                                           std::size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom,
                                                            std::size_t* size);
+__attribute__((weak)) void __msan_start_switch_fiber(const void* bottom, std::size_t size);
+__attribute__((weak)) void __msan_finish_switch_fiber(const void** bottom, std::size_t* size);
+__attribute__((weak)) void __msan_unpoison(const volatile void* address, std::size_t bytes);
 }
 
 namespace sinktrap::simt {
@@ -55,7 +59,11 @@ __attribute__((always_inline)) inline void Fiber::switch_to(Fiber& to) {
   to.from_ = this;
   if (__sanitizer_start_switch_fiber != nullptr)
     __sanitizer_start_switch_fiber(&fake_stack, to.bottom_, to.size_);
+  if (__msan_start_switch_fiber != nullptr) __msan_start_switch_fiber(to.bottom_, to.size_);
   boost::context::fiber left = std::move(to.context_).resume();
+  // What the assembler returned has the shadow of the last return before the switch.
+  if (__msan_unpoison != nullptr) __msan_unpoison(&left, sizeof left);
+  if (__msan_finish_switch_fiber != nullptr) __msan_finish_switch_fiber(nullptr, nullptr);
   if (__sanitizer_finish_switch_fiber != nullptr)
     __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
   if (left) from_->context_ = std::move(left);  // a body that has returned leaves nothing behind
