@@ -10,93 +10,11 @@
 // K is cut by shape alone and parts are added in ascending order, so the bits repeat and do not depend on the
 // batch. A lane of `activate`, `collect` and `finish` is a token. Every sum belongs to one row and one token:
 // nothing of another token or slot enters it, and no intermediate leaves f32.
-#include "cuda_impl/pieces.cuh"
+#include "cuda_impl/decode_rows.cuh"
+#include "cuda_impl/kernel_fault.cuh"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 namespace {
-
-constexpr int kWarp = 32, kTokens = static_cast<int>(kDecodeTokens);
-constexpr int kWarps = 8, kThreads = kWarps * kWarp;
-constexpr int kWarpRows = 2;  // of one warp: an operand read from shared memory serves both
-constexpr int kBlockRows = kWarps * kWarpRows;
-constexpr int kChunk = kWarp * kVector;  // columns of K that a warp reads at once
-// Warps that keep a GPU of some 130 processors busy, at 16 warps on each; K is cut until there are as many.
-constexpr std::int64_t kWantedWarps = 2048;
-
-enum class Pass { up, down };
-
-// One pass over the weights: K as `segments` of `length`, cut into chunks.
-template <Pass kPass>
-struct Shape {
-  std::int64_t length, segments, base_rows, lora_rows, splits;
-  __host__ __device__ explicit Shape(const ForwardView& f)
-      : length(kPass == Pass::up ? f.H : f.F),
-        segments(kPass == Pass::up ? 1 : f.n),
-        base_rows(kPass == Pass::up ? f.n * 2 * f.F : f.H),
-        lora_rows(kPass == Pass::up ? f.outer * 2 * f.R : f.outer * f.R),
-        splits(kPass == Pass::up ? f.up_splits : f.down_splits) {}
-  __host__ __device__ std::int64_t segment_chunks() const { return (length + kChunk - 1) / kChunk; }
-  __host__ __device__ std::int64_t chunks() const { return segments * segment_chunks(); }
-};
-
-// A row of weights and the tokens that it is for.
-template <class Bits>
-struct Row {
-  const Bits* at;        // column 0 of segment 0
-  std::int64_t stride;   // to the next segment
-  std::int64_t only;     // the one segment that the row has; -1: all
-  std::int64_t place;    // row of `partial`
-  std::uint32_t tokens;  // 0: no such row
-};
-
-// The tokens of the u-th distinct slot of the batch, and the slot; no tokens when there are fewer.
-struct SlotTokens {
-  std::int64_t slot;
-  std::uint32_t tokens;
-};
-__device__ inline SlotTokens slot_in_use(const ForwardView& f, std::int64_t u) {
-  const auto tokens = static_cast<int>(f.T);
-  std::uint32_t seen = 0;
-  for (int t = 0; t < tokens; ++t) {
-    const std::int32_t slot = f.token_slot[t];
-    if (slot < 0 || (seen >> t & 1u)) continue;
-    std::uint32_t same = 0;
-    for (int other = t; other < tokens; ++other)
-      if (f.token_slot[other] == slot) same |= 1u << other;
-    if (u-- == 0) return {slot, same};
-    seen |= same;
-  }
-  return {-1, 0};
-}
-
-template <Pass kPass, class Bits>
-__device__ Row<Bits> find_row(const ForwardView& f, const Shape<kPass>& shape, std::int64_t index) {
-  Row<Bits> row{nullptr, 0, -1, index, 0};
-  if (index < shape.base_rows) {
-    row.at = static_cast<const Bits*>(kPass == Pass::up ? f.w13 : f.w2) + index * shape.length;
-    row.stride = f.H * f.F;  // of w2, the only one with several segments
-    row.tokens = f.T < kTokens ? (1u << f.T) - 1 : 0xffffffffu;
-    return row;
-  }
-  if (shape.lora_rows == 0) return row;
-  const std::int64_t lora = index - shape.base_rows, r = lora % shape.lora_rows;
-  const SlotTokens in_use = slot_in_use(f, lora / shape.lora_rows);
-  row.tokens = in_use.tokens;
-  row.place = shape.base_rows + r;
-  if (row.tokens == 0) return row;
-  if (kPass == Pass::up) {
-    row.at = static_cast<const Bits*>(f.pool.buffers[SINKTRAP_BUFFER_GATE_UP_LORA_A]) +
-             (in_use.slot * shape.lora_rows + r) * f.H;
-  } else if (f.pool.a_cat != nullptr) {
-    row.at = static_cast<const Bits*>(f.pool.a_cat) + (in_use.slot * f.R + r) * f.n * f.F;
-    row.stride = f.F;
-  } else {
-    row.at = static_cast<const Bits*>(f.pool.buffers[SINKTRAP_BUFFER_DOWN_LORA_A]) +
-             (in_use.slot * shape.lora_rows + r) * f.F;
-    row.only = r / f.R;
-  }
-  return row;
-}
 
 // A chunk of the operand for every token: f32, and so that the lanes of a warp read 16 bytes side by side:
 // column 8 l + i of a token lies at i / 4 * 128 + 4 l + i % 4. Four columns more keep the tokens, which are
@@ -140,20 +58,20 @@ __device__ void stage(const ForwardView& f, const Shape<kPass>& shape, std::int6
 using WarpSums = float[kTokens * kWarp];
 __device__ inline float sum_of_lanes(const float (&v)[kTokens], int tokens, float* memory) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  __syncwarp();  // what a row before this one left has been read
+  // What a row before this one left has been read.
+  if (!faulty(Fault::lane_sums_overwritten)) __syncwarp();
   SINKTRAP_UNROLL
   for (int t = 0; t < kTokens; ++t)
     if (t < tokens) memory[t * kWarp + (lane ^ t)] = v[t];
-  __syncwarp();
+  if (!faulty(Fault::lane_sums_unpublished)) __syncwarp();
   float sum = 0.0f;
   if (lane < tokens)
     for (int l = 0; l < kWarp; ++l) sum = sum + memory[lane * kWarp + (l ^ lane)];
   return sum;
 }
 
-// One block a processor is asked for, so that ptxas does not spill to stay below 128 registers.
 template <class E, Pass kPass>
-__global__ void __launch_bounds__(kThreads, 1) sums_kernel(ForwardView f, int x_width, int row_width) {
+__device__ __forceinline__ void sums(const ForwardView& f, int x_width, int row_width) {
   using Bits = typename E::Bits;
   const Shape<kPass> shape(f);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -175,9 +93,9 @@ __global__ void __launch_bounds__(kThreads, 1) sums_kernel(ForwardView f, int x_
   const std::int64_t last = shape.chunks() * (split + 1) / shape.splits;
   for (std::int64_t chunk = shape.chunks() * split / shape.splits; chunk < last; ++chunk) {
     const std::int64_t segment = chunk / shape.segment_chunks(), k = chunk % shape.segment_chunks() * kChunk;
-    __syncthreads();
+    if (!faulty(Fault::operand_restaged)) __syncthreads();
     stage<E, kPass>(f, shape, segment, k, x_width, operand);
-    __syncthreads();
+    if (!faulty(Fault::operand_unpublished)) __syncthreads();
     const std::int64_t column = k + lane * kVector;
     float w[kWarpRows][kVector];
     std::uint32_t wanted[kWarpRows];
@@ -207,14 +125,23 @@ __global__ void __launch_bounds__(kThreads, 1) sums_kernel(ForwardView f, int x_
   const std::int64_t partial_rows = shape.base_rows + shape.lora_rows;
   static_assert(sizeof(Operand) >= kWarps * sizeof(WarpSums));
   float* sums = &operand.v[0][0] + warp * kTokens * kWarp;
-  __syncthreads();  // the operand has been read
+  if (!faulty(Fault::sums_over_operand)) __syncthreads();  // the operand has been read
   SINKTRAP_UNROLL
   for (int r = 0; r < kWarpRows; ++r) {
     if (rows[r].tokens == 0) continue;  // of the whole warp
     const float sum = sum_of_lanes(acc[r], static_cast<int>(f.T), sums);
-    if (rows[r].tokens >> lane & 1u)
+    if (!(rows[r].tokens >> lane & 1u)) continue;
+    if (faulty(Fault::split_k_by_atomics))
+      atomicAdd(&f.partial[rows[r].place * kDecodeTokens + lane], sum);
+    else
       f.partial[(split * partial_rows + rows[r].place) * kDecodeTokens + lane] = sum;
   }
+}
+
+// One block a processor is asked for, so that ptxas does not spill to stay below 128 registers.
+template <class E, Pass kPass>
+__global__ void __launch_bounds__(kThreads, 1) sums_kernel(ForwardView f, int x_width, int row_width) {
+  sums<E, kPass>(f, x_width, row_width);
 }
 
 // The parts of one row for one token, in ascending order.
@@ -223,6 +150,7 @@ __device__ float add_parts(const ForwardView& f, const Shape<kPass>& shape, std:
                            std::int64_t token) {
   const float* at = f.partial + row * kDecodeTokens + token;
   float sum = at[0];
+  if (faulty(Fault::split_k_by_atomics)) return sum;
   for (std::int64_t split = 1; split < shape.splits; ++split)
     sum = sum + at[split * (shape.base_rows + shape.lora_rows) * kDecodeTokens];
   return sum;
@@ -238,12 +166,15 @@ __device__ Place place() {
 }
 
 template <Pass kPass>
-__global__ void collect_kernel(ForwardView f) {
+__device__ inline void collect(const ForwardView& f, const Place& at) {
   const Shape<kPass> shape(f);
-  const Place at = place();
   if (at.row >= shape.lora_rows || slot_of(f, at.token) < 0) return;
   static_cast<float*>(kPass == Pass::up ? f.bridge : f.down_bridge)[at.row * kDecodeTokens + at.token] =
       add_parts(f, shape, shape.base_rows + at.row, at.token);
+}
+template <Pass kPass>
+__global__ void collect_kernel(ForwardView f) {
+  collect<kPass>(f, place());
 }
 
 // A row of a LoRA B factor with a token's bridge.
@@ -277,9 +208,8 @@ __global__ void activate_kernel(ForwardView f) {
 }
 
 template <class E>
-__global__ void finish_kernel(ForwardView f) {
+__device__ inline void finish(const ForwardView& f, const Place& at) {
   const Shape<Pass::down> shape(f);
-  const Place at = place();
   if (at.row >= f.H || at.token >= f.T || !permitted(f)) return;
   float sum = add_parts(f, shape, at.row, at.token);
   if (const std::int64_t slot = slot_of(f, at.token); slot >= 0) {
@@ -291,6 +221,38 @@ __global__ void finish_kernel(ForwardView f) {
   }
   static_cast<typename E::Bits*>(f.out)[at.token * f.H + at.row] = E::store(sum);
 }
+template <class E>
+__global__ void finish_kernel(ForwardView f) {
+  finish<E>(f, place());
+}
+
+#if defined(SINKTRAP_KERNEL_MUTANTS)
+// The down pass in one launch: the block that comes last, by a counter, does what collect and finish do.
+// Legal with its fences, and there to be one without.
+unsigned blocks_done;
+template <class E>
+__global__ void sums_and_finish_kernel(ForwardView f, int x_width, int row_width) {
+  sums<E, Pass::down>(f, x_width, row_width);
+  auto& last = simt::shared<int, struct IsLastBlock>();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if (!faulty(Fault::flag_without_fence)) __threadfence();
+    last = atomicAdd(&blocks_done, 1u) == gridDim.x * gridDim.y - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  if (last == 0) return;
+  const auto step = static_cast<std::int64_t>(kThreads);
+  for (std::int64_t i = threadIdx.x; i < f.outer * f.R * kDecodeTokens; i += step)
+    collect<Pass::down>(f, {i / kDecodeTokens, i % kDecodeTokens});
+  __syncthreads();
+  for (std::int64_t i = threadIdx.x; i < f.H * kDecodeTokens; i += step)
+    finish<E>(f, {i / kDecodeTokens, i % kDecodeTokens});
+}
+#endif
+
+// Whether the launch of the down sums finishes, too: among the mutants only.
+inline bool fused() { return faulty(Fault::sums_and_finish) || faulty(Fault::flag_without_fence); }
 
 template <class E, Pass kPass>
 bool run_sums(const ForwardView& f) {
@@ -308,8 +270,16 @@ bool run_sums(const ForwardView& f) {
   const void* lora = up                        ? f.pool.buffers[SINKTRAP_BUFFER_GATE_UP_LORA_A]
                      : f.pool.a_cat != nullptr ? f.pool.a_cat
                                                : f.pool.buffers[SINKTRAP_BUFFER_DOWN_LORA_A];
-  return simt::launch({grid, kThreads}, sums_kernel<E, kPass>, f, access_width(f.x, 2, {f.H}),
-                      width(up ? f.w13 : f.w2, lora, shape.length));
+  const std::int32_t x_width = access_width(f.x, 2, {f.H}),
+                     row_width = width(up ? f.w13 : f.w2, lora, shape.length);
+#if defined(SINKTRAP_KERNEL_MUTANTS)
+  const auto parts = static_cast<std::uint64_t>(shape.base_rows + shape.lora_rows) * kDecodeTokens;
+  if (faulty(Fault::split_k_by_atomics) && !simt::fill(f.partial, 0, parts * sizeof(float))) return false;
+  if (fused() && !up)
+    return simt::fill(&blocks_done, 0, sizeof blocks_done) &&
+           simt::launch({grid, kThreads}, sums_and_finish_kernel<E>, f, x_width, row_width);
+#endif
+  return simt::launch({grid, kThreads}, sums_kernel<E, kPass>, f, x_width, row_width);
 }
 
 template <class E>
@@ -320,7 +290,8 @@ bool run(const ForwardView& f) {
   const bool pool = f.R > 0;
   return run_sums<E, Pass::up>(f) && (!pool || launch(f.outer * 2 * f.R, collect_kernel<Pass::up>)) &&
          launch(f.n * f.F, activate_kernel<E>) && run_sums<E, Pass::down>(f) &&
-         (!pool || launch(f.outer * f.R, collect_kernel<Pass::down>)) && launch(f.H, finish_kernel<E>);
+         (fused() ||
+          ((!pool || launch(f.outer * f.R, collect_kernel<Pass::down>)) && launch(f.H, finish_kernel<E>)));
 }
 
 template <Pass kPass>

@@ -11,6 +11,7 @@
 // read for the tokens of its own slot only, and an operand's zero blocks are not read at all: fma(0, v, acc)
 // is not the identity when v is a NaN or infinity, or acc is -0. No kernel needs a barrier.
 #include "cuda_impl/grid.cuh"
+#include "cuda_impl/kernel_fault.cuh"
 #include "cuda_impl/pieces.cuh"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
@@ -83,7 +84,8 @@ __global__ void pack_kernel(ForwardView f) {
   const std::int64_t k = thread_index(), group = blockIdx.z;
   if (k >= f.H) return;
   const auto* x = static_cast<const typename E::Bits*>(f.x);
-  float* packed = f.packed_x + (group * f.H + k) * kLanes;
+  const std::int64_t at = faulty(Fault::groups_share_scratch) ? 0 : group;
+  float* packed = f.packed_x + (at * f.H + k) * kLanes;
   for (int l = 0; l < kLanes; ++l) {
     const std::int64_t t = group * kLanes + l;
     packed[l] = t < f.T ? E::load(x[t * f.H + k]) : 0.0f;

@@ -1,6 +1,7 @@
 // Kernels on the pool: derived operands, loading, tensor-parallel shards, expansion and collapse. They move
 // bits; only scaling * B computes. Each walks its target's elements with a stride of the whole grid.
 #include "cuda_impl/grid.cuh"
+#include "cuda_impl/kernel_fault.cuh"
 #include "cuda_impl/number.cuh"
 #include "cuda_impl/records.hpp"
 
@@ -189,8 +190,12 @@ __global__ void compare_kernel(const Bits* per_expert, std::int64_t S, std::int6
                                unsigned long long* different) {
   for (std::int64_t i = thread_index(); i < S * n * block; i += element_stride()) {
     const std::int64_t slot_expert = i / block, slot = slot_expert / n;
-    if (per_expert[i] != per_expert[slot * n * block + i % block])
-      atomicMin(different, static_cast<unsigned long long>(slot_expert));
+    if (per_expert[i] == per_expert[slot * n * block + i % block]) continue;
+    const auto found = static_cast<unsigned long long>(slot_expert);
+    if (!faulty(Fault::minimum_without_atomic))
+      atomicMin(different, found);
+    else if (found < *different)
+      *different = found;
   }
 }
 

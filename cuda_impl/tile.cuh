@@ -9,6 +9,7 @@
 // slot is zero there. Steps of a slot change only the rows of its tokens: 0 * infinity of a neighbour must
 // not become a NaN.
 #pragma once
+#include "cuda_impl/kernel_fault.cuh"
 #include "cuda_impl/pieces.cuh"
 
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
@@ -57,7 +58,7 @@ template <int kTokens>
 __device__ inline void find_slots(const ForwardView& f, std::int64_t first_token, TileSlots<kTokens>& slots) {
   const int i = static_cast<int>(threadIdx.x);
   if (i < kTokens) slots.of_token[i] = static_cast<std::int32_t>(slot_of(f, first_token + i));
-  __syncthreads();
+  if (!faulty(Fault::slots_unordered)) __syncthreads();
   if (i < kTokens) {
     bool first = slots.of_token[i] >= 0;
     for (int earlier = 0; earlier < i; ++earlier)
@@ -94,7 +95,7 @@ class TileLoop {
 
   __device__ void run(Tile& tile) {
     find_slots(f_, first_token_, memory_.slots);
-    __syncthreads();
+    if (!faulty(Fault::slots_unpublished)) __syncthreads();
     const std::int64_t tokens = f_.T - first_token_, rows = p_.rows - first_row_;
     // Rows of the tile's two halves that exist: a half of the features, or of a run of rows.
     const auto in_half = [rows](int half) {
@@ -106,10 +107,15 @@ class TileLoop {
     Cursor load = {0, 0, p_.base.segments > 0 ? -1 : 0}, use = load;
     for (int stage = 0; stage < Tile::kStages - 1; ++stage) fetch(load, stage);
     for (int stage = 0; !done(use); stage = stage + 1 < Tile::kStages ? stage + 1 : 0) {
-      simt::cp_async_wait<Tile::kStages - 2>();
+      const int next = faulty(Fault::stage_refilled) ? stage : stage > 0 ? stage - 1 : Tile::kStages - 1;
+      if (faulty(Fault::wait_one_short))
+        simt::cp_async_wait<Tile::kStages - 1>();
+      else
+        simt::cp_async_wait<Tile::kStages - 2>();
+      if (faulty(Fault::fetch_before_barrier)) fetch(load, next);
       // After it everyone has this stage, and nobody still reads the one before it, which is filled next.
-      __syncthreads();
-      fetch(load, stage > 0 ? stage - 1 : Tile::kStages - 1);
+      if (!faulty(Fault::stage_unpublished)) __syncthreads();
+      if (!faulty(Fault::fetch_before_barrier)) fetch(load, next);
       extent.columns = columns_of(use);
       if (use.slot < 0)
         tile.template step<false>(memory_.a[stage], memory_.b[stage], extent, 3u, memory_.slots.of_token, -1);

@@ -10,6 +10,7 @@
 #include "gate/report.hpp"
 #include "gate/terminal.hpp"
 #include "judge/worker.hpp"
+#include "mutants/kernel_mutants.hpp"
 #include "mutants/mutants.hpp"
 #include "reference/power.hpp"
 
@@ -164,7 +165,8 @@ int list_command(const std::string& what) {
       fmt::print("{:<28} {}{}\n", law.id, law.sentence,
                  law.needs ? fmt::format(" [needs {}]", capability_names(law.needs)) : "");
   } else if (what == "mutants") {
-    for (const Mutant& m : mutants()) fmt::print("{:<30} {:<11} {} ({})\n", m.name, m.kind, m.what, m.report);
+    for (const auto* list : {&mutants(), &kernel_mutants()})
+      for (const Mutant& m : *list) fmt::print("{:<30} {:<11} {} ({})\n", m.name, m.kind, m.what, m.report);
   } else if (what == "suites") {
     for (const Suite& s : suites())
       fmt::print("{:<12} {} ({} generated cases)\n", s.name, s.summary, s.cases);

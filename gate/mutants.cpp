@@ -15,6 +15,7 @@
 #include "gate/report.hpp"
 #include "gate/terminal.hpp"
 #include "judge/worker.hpp"
+#include "mutants/kernel_mutants.hpp"
 #include "properties/shrink.hpp"
 
 namespace sinktrap {
@@ -31,11 +32,23 @@ constexpr double kTimeoutSeconds = 5;
 constexpr int kShrinkBudget = 250;
 constexpr double kShrinkSeconds = 1;
 
+// Plain C first, then the kernels: what an index of a row counts.
+std::vector<Mutant> all_mutants() {
+  std::vector<Mutant> all = mutants();
+  all.insert(all.end(), kernel_mutants().begin(), kernel_mutants().end());
+  return all;
+}
+std::shared_ptr<const Implementation> select_any(int index) {
+  const int plain = static_cast<int>(mutants().size());
+  return index < plain ? select_mutant(index) : select_kernel_mutant(index - plain);
+}
+
 struct Row {
   Row(int index_, std::string name_, bool honest_) : index(index_), name(std::move(name_)), honest(honest_) {}
-  int index;  // into mutants()
+  int index;  // into all_mutants()
   std::string name;
-  bool honest;             // has to survive
+  bool honest;  // has to survive
+  bool unmutated = false;
   std::int64_t cases = 0;  // judged, the killing one included
   double milliseconds = 0;
   std::string killed_by, line, smallest, reason;  // killed_by: the law, or empty
@@ -56,11 +69,13 @@ class Matrix {
                   kTimeoutSeconds, a.folder}),
         progress_(true) {
     rows_.emplace_back(kUnmutated, "(unmutated)", true);
+    rows_.back().unmutated = true;
     for (const int index : chosen) {
-      const Mutant& m = mutants()[static_cast<std::size_t>(index)];
-      rows_.emplace_back(index, std::string(m.name), m.equivalent());
+      const Mutant& m = all_[static_cast<std::size_t>(index)];
+      rows_.emplace_back(index, std::string(m.name), m.honest());
+      rows_.back().unmutated = m.kind == "unmutated";
       // What is refused before a single case.
-      const auto mutant = select_mutant(index);
+      const auto mutant = select_any(index);
       rows_.back().reason = table_fault(&mutant->table());
       if (!rows_.back().reason.empty()) {
         rows_.back().killed_by = "interface";
@@ -81,7 +96,7 @@ class Matrix {
  private:
   // In the worker: the time of the judgement travels as the first detail, in microseconds.
   static Judgement judge(const Task& t) {
-    const auto mutant = select_mutant(static_cast<int>(t.implementation) - 1);
+    const auto mutant = select_any(static_cast<int>(t.implementation) - 1);
     const auto start = Clock::now();
     Judgement j = judge_line(laws()[t.law], t.line, *mutant);
     j.details.insert(j.details.begin(), fmt::format("{:.0f}", seconds_since(start) * 1e6));
@@ -153,6 +168,7 @@ class Matrix {
   }
 
   const MutantsArguments& a_;
+  const std::vector<Mutant> all_ = all_mutants();
   std::vector<Row> rows_;
   std::vector<Task> stream_;
   std::size_t turn_ = 0;
@@ -172,7 +188,7 @@ Summary summary_of(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const bool killed = !row.killed_by.empty();
     s.honest_refused += row.honest && killed;
-    s.equivalent += row.honest && row.index != kUnmutated;
+    s.equivalent += row.honest && !row.unmutated;
     if (row.honest) continue;
     s.killed += killed;
     s.survived += !killed;
@@ -186,7 +202,7 @@ Summary summary_of(const std::vector<Row>& rows) {
 
 std::string outcome(const Row& row) {
   if (row.honest)
-    return row.killed_by.empty() ? (row.index == kUnmutated ? "passed" : "equivalent") : "WRONGLY REFUSED";
+    return row.killed_by.empty() ? (row.unmutated ? "passed" : "equivalent") : "WRONGLY REFUSED";
   return row.killed_by.empty() ? "SURVIVED" : "killed";
 }
 
@@ -216,12 +232,14 @@ std::string json_of(const std::vector<Row>& rows, const Summary& s, double secon
   report["survived"] = s.survived;
   report["equivalent"] = s.equivalent;
   report["median_cases"] = s.median;
+  if (!kernel_mutants_missing().empty()) report["kernel_mutants_skipped"] = kernel_mutants_missing();
   report["mutants"] = Json::array();
+  const std::vector<Mutant> all = all_mutants();
   for (const Row& row : rows) {
     Json m;
     m["mutant"] = row.name;
     if (row.index != kUnmutated) {
-      const Mutant& mutant = mutants()[static_cast<std::size_t>(row.index)];
+      const Mutant& mutant = all[static_cast<std::size_t>(row.index)];
       m["kind"] = mutant.kind;
       m["what"] = mutant.what;
       m["report"] = mutant.report;
@@ -242,11 +260,12 @@ std::string json_of(const std::vector<Row>& rows, const Summary& s, double secon
 
 int mutants_command(const MutantsArguments& a) {
   std::vector<int> chosen;
-  for (std::size_t i = 0; i < mutants().size(); ++i)
-    if (a.names.empty() || std::find(a.names.begin(), a.names.end(), mutants()[i].name) != a.names.end())
+  const std::vector<Mutant> all = all_mutants();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (a.names.empty() || std::find(a.names.begin(), a.names.end(), all[i].name) != a.names.end())
       chosen.push_back(static_cast<int>(i));
   for (const std::string& name : a.names)
-    if (std::none_of(mutants().begin(), mutants().end(), [&](const Mutant& m) { return m.name == name; }))
+    if (std::none_of(all.begin(), all.end(), [&](const Mutant& m) { return m.name == name; }))
       return bad_input(
           fmt::format("mutants {}: no mutant of that name; `sinktrap list mutants` shows them", name));
   try {
@@ -254,6 +273,8 @@ int mutants_command(const MutantsArguments& a) {
     const std::vector<Row> rows = matrix.run();
     const Summary s = summary_of(rows);
     if (a.json != "-") fmt::print("{}", text_of(rows, s, matrix.seconds()));
+    if (a.json != "-" && !kernel_mutants_missing().empty())
+      fmt::print("mutants of the kernels skipped: {}\n", kernel_mutants_missing());
     if (!a.json.empty() && !write_report(a.json, json_of(rows, s, matrix.seconds(), a.seed))) return 2;
     return s.survived == 0 && s.honest_refused == 0 ? 0 : 1;
   } catch (const std::runtime_error& e) {

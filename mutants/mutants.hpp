@@ -14,6 +14,8 @@ struct Mutant {
   std::string_view what, report;  // what is wrong; the public report it stands for
   // No legal test can see the difference (proof in plain_fault.h): it has to survive.
   bool equivalent() const { return kind == "equivalent"; }
+  // It has to survive.
+  bool honest() const { return equivalent() || kind == "unmutated"; }
 };
 
 // All but the honest one, in the order of the list.
