@@ -65,6 +65,7 @@ std::string step_text(const Step& s) {
     case Kind::bind:
     case Kind::rebind_other:
     case Kind::rebind_invalid:
+    case Kind::rebind_strided:
       return fmt::format("{}:{}", name, s.seed);
     case Kind::write:
     case Kind::load:
