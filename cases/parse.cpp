@@ -20,18 +20,8 @@ std::size_t index_of(const std::vector<std::string_view>& list, std::string_view
   return static_cast<std::size_t>(std::find(list.begin(), list.end(), word) - list.begin());
 }
 
-// Bytes of all tensors of a case, in double: the limit is far below where that matters.
-double total_bytes(const LayerCase& c, double tokens, double whole_features) {
-  const double n = static_cast<double>(c.d.n), H = static_cast<double>(c.d.H), R = static_cast<double>(c.d.R);
-  const double S = static_cast<double>(c.d.S), F = whole_features;
-  const double outer = c.layout == ExpertLayout::shared ? 1.0 : n;
-  const double base = 3 * n * F * H, pool = S * (outer * 3 * R * H + 3 * n * F * R),
-               rows = tokens * (2 * H + n + 2);
-  return (base + pool + rows) * element_bytes(c.type);
-}
-
 void check_size(Fields& f, const LayerCase& c, double tokens, double features) {
-  const double bytes = total_bytes(c, tokens, features);
+  const double bytes = tensor_bytes(c, tokens, features);
   if (bytes > static_cast<double>(CaseLimits::max_bytes))
     f.fail(f.kind_column(),
            fmt::format("the tensors of this case take {:.1f} GiB, at most {} GiB are allowed",
@@ -270,6 +260,15 @@ Case parse_layout(Fields& f) {
 }
 
 }  // namespace
+
+double tensor_bytes(const LayerCase& c, double tokens, double features) {
+  const double n = static_cast<double>(c.d.n), H = static_cast<double>(c.d.H), R = static_cast<double>(c.d.R);
+  const double S = static_cast<double>(c.d.S), F = features;
+  const double outer = c.layout == ExpertLayout::shared ? 1.0 : n;
+  const double base = 3 * n * F * H, pool = S * (outer * 3 * R * H + 3 * n * F * R),
+               rows = tokens * (2 * H + n + 2);
+  return (base + pool + rows) * element_bytes(c.type);
+}
 
 std::variant<Case, CaseError> parse_case(std::string_view line) {
   Fields f(line);

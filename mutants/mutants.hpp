@@ -14,6 +14,9 @@ struct Mutant {
   std::string_view what, report;  // what is wrong; the public report it stands for
   // No legal test can see the difference (proof in plain_fault.h): it has to survive.
   bool equivalent() const { return kind == "equivalent"; }
+  // Only a pool past 2^31 elements shows the difference: judged on corpus/large.cases, where asked for by
+  // name.
+  bool large() const { return kind == "large"; }
 };
 
 // All but the honest one, in the order of the list.
