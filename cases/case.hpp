@@ -96,6 +96,7 @@ struct Step {
     bind,
     rebind_other,
     rebind_invalid,
+    rebind_strided,
     write,
     load,
     unload,
@@ -133,6 +134,10 @@ struct CaseError {
 };
 // Never throws; allocations stay below 64 MiB whatever the text.
 std::variant<Case, CaseError> parse_case(std::string_view line);
+
+// Bytes of all tensors of a layer, its pool and a batch, where the layer has `features` (F, or F of all
+// tensor-parallel ranks). In double: limits are far below where that matters.
+double tensor_bytes(const LayerCase& c, double tokens, double features);
 
 // Limits that the parser enforces, so that a typed or fuzzed line cannot ask for more than a machine has.
 struct CaseLimits {

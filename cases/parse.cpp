@@ -20,18 +20,8 @@ std::size_t index_of(const std::vector<std::string_view>& list, std::string_view
   return static_cast<std::size_t>(std::find(list.begin(), list.end(), word) - list.begin());
 }
 
-// Bytes of all tensors of a case, in double: the limit is far below where that matters.
-double total_bytes(const LayerCase& c, double tokens, double whole_features) {
-  const double n = static_cast<double>(c.d.n), H = static_cast<double>(c.d.H), R = static_cast<double>(c.d.R);
-  const double S = static_cast<double>(c.d.S), F = whole_features;
-  const double outer = c.layout == ExpertLayout::shared ? 1.0 : n;
-  const double base = 3 * n * F * H, pool = S * (outer * 3 * R * H + 3 * n * F * R),
-               rows = tokens * (2 * H + n + 2);
-  return (base + pool + rows) * element_bytes(c.type);
-}
-
 void check_size(Fields& f, const LayerCase& c, double tokens, double features) {
-  const double bytes = total_bytes(c, tokens, features);
+  const double bytes = tensor_bytes(c, tokens, features);
   if (bytes > static_cast<double>(CaseLimits::max_bytes))
     f.fail(f.kind_column(),
            fmt::format("the tensors of this case take {:.1f} GiB, at most {} GiB are allowed",
@@ -266,6 +256,15 @@ std::array<std::int64_t, 4> put_extents(const LayerCase& c, std::int64_t T, std:
       {T, d.H, -1, -1},           {T, d.n, -1, -1},         {d.n, 2 * d.F, d.H, -1}, {d.n, d.H, d.F, -1},
       {d.S, outer, 2 * d.R, d.H}, {d.S, d.n, 2 * d.F, d.R}, {d.S, d.n, d.R, d.F},    {d.S, outer, d.H, d.R}};
   return all[tensor];
+}
+
+double tensor_bytes(const LayerCase& c, double tokens, double features) {
+  const double n = static_cast<double>(c.d.n), H = static_cast<double>(c.d.H), R = static_cast<double>(c.d.R);
+  const double S = static_cast<double>(c.d.S), F = features;
+  const double outer = c.layout == ExpertLayout::shared ? 1.0 : n;
+  const double base = 3 * n * F * H, pool = S * (outer * 3 * R * H + 3 * n * F * R),
+               rows = tokens * (2 * H + n + 2);
+  return (base + pool + rows) * element_bytes(c.type);
 }
 
 std::variant<Case, CaseError> parse_case(std::string_view line) {

@@ -132,6 +132,7 @@ class Printer {
       case Kind::bind:
       case Kind::rebind_other:
       case Kind::rebind_invalid:
+      case Kind::rebind_strided:
         return put(s.seed);
       case Kind::write:
       case Kind::load:

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "cases/bytes.hpp"
 #include "contract/element.hpp"
 
 namespace sinktrap {
@@ -26,8 +27,8 @@ class Tensor {
     for (std::int64_t e : shape_) n *= e;
     return n;
   }
-  std::span<const std::byte> bytes() const { return bytes_; }
-  std::span<std::byte> bytes() { return bytes_; }
+  std::span<const std::byte> bytes() const { return {bytes_.data(), bytes_.size()}; }
+  std::span<std::byte> bytes() { return {bytes_.data(), bytes_.size()}; }
 
   double at(std::int64_t i) const { return load_element(type_, bytes_.data(), i); }
   // Rounds once to the type.
@@ -55,7 +56,7 @@ class Tensor {
  private:
   Element type_ = Element::f32;
   std::vector<std::int64_t> shape_ = {0};
-  std::vector<std::byte> bytes_;
+  Bytes bytes_;
 };
 
 }  // namespace sinktrap

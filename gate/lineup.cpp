@@ -72,7 +72,8 @@ class Room {
     if (cases_.empty()) return result;
     std::vector<std::size_t> everyone;
     for (std::size_t m = 0; m < mutants().size(); ++m)
-      if (table_fault(&select_mutant(static_cast<int>(m))->table()).empty()) everyone.push_back(m);
+      if (!mutants()[m].large() && table_fault(&select_mutant(static_cast<int>(m))->table()).empty())
+        everyone.push_back(m);
     seen_.assign(cases_.size(), {});
     matched_.assign(mutants().size(), 0);
     const std::size_t first = std::min(cases_.size(), kFirstCases);

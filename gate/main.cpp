@@ -102,7 +102,9 @@ int main(int argc, char** argv) {
   sinktrap::MutantsArguments mutants;
   CLI::App* mutants_app = app.add_subcommand(
       "mutants", "Prove that the laws can see: judge wrong implementations (exit 1 if one survives)");
-  mutants_app->add_option("names", mutants.names, "only these mutants (sinktrap list mutants); default: all")
+  mutants_app
+      ->add_option("names", mutants.names,
+                   "only these mutants (sinktrap list mutants); default: all but the kind large")
       ->type_name("NAME");
   mutants_app->add_option("--cases", mutants.cases, "cases after which a mutant counts as a survivor")
       ->capture_default_str()

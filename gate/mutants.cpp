@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "gate/commands.hpp"
+#include "gate/corpus.hpp"
 #include "gate/report.hpp"
 #include "gate/terminal.hpp"
 #include "judge/worker.hpp"
@@ -28,6 +29,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kHonestCases = 300;
 // A case takes a few milliseconds; what takes this long hangs.
 constexpr double kTimeoutSeconds = 5;
+// A case of gigabytes takes 20 seconds here; what takes this long hangs.
+constexpr double kLargeTimeoutSeconds = 300;
+// The law that is judged on cases of gigabytes: it writes no slot without an adapter.
+constexpr std::string_view kLargeLaw = "lattice-is-exact";
 // Judgements and seconds spent on making one killing case small: 150 mutants stay below three minutes.
 constexpr int kShrinkBudget = 250;
 constexpr double kShrinkSeconds = 1;
@@ -49,6 +54,8 @@ struct Row {
   std::string name;
   bool honest;  // has to survive
   bool unmutated = false;
+  bool large = false;      // judged on the large cases
+  std::string skipped;     // why a large case was not judged
   std::int64_t cases = 0;  // judged, the killing one included
   double milliseconds = 0;
   std::string killed_by, line, smallest, reason;  // killed_by: the law, or empty
@@ -62,18 +69,22 @@ double seconds_since(Clock::time_point start) {
 
 class Matrix {
  public:
-  Matrix(const MutantsArguments& a, std::vector<int> chosen)
+  // `large`: the cases for mutants that no other case shows; empty where there is no such mutant.
+  Matrix(const MutantsArguments& a, std::vector<int> chosen, const std::vector<CorpusEntry>& large)
       : a_(a),
         workers_(judge,
                  {a.jobs > 0 ? a.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                  kTimeoutSeconds, a.folder}),
+                  large.empty() ? kTimeoutSeconds : kLargeTimeoutSeconds, a.folder}),
         progress_(true) {
+    const auto law = static_cast<std::uint32_t>(find_law(kLargeLaw) - &laws()[0]);
+    for (const CorpusEntry& e : large) large_.push_back({0, law, e.line});
     rows_.emplace_back(kUnmutated, "(unmutated)", true);
     rows_.back().unmutated = true;
     for (const int index : chosen) {
       const Mutant& m = all_[static_cast<std::size_t>(index)];
       rows_.emplace_back(index, std::string(m.name), m.honest());
       rows_.back().unmutated = m.kind == "unmutated";
+      rows_.back().large = m.large();
       // What is refused before a single case.
       const auto mutant = select_any(index);
       rows_.back().reason = table_fault(&mutant->table());
@@ -116,13 +127,27 @@ class Matrix {
     return stream_[static_cast<std::size_t>(k)];
   }
 
+  // Large mutants get the large cases alone, and so does the unmutated code after its generated ones.
+  std::int64_t generated_of(const Row& row) const {
+    if (row.large) return 0;
+    return row.honest ? std::min<std::int64_t>(kHonestCases, a_.cases) : a_.cases;
+  }
+  std::int64_t most_of(const Row& row) const {
+    const bool both = row.large || row.index == kUnmutated;
+    return generated_of(row) + (both ? static_cast<std::int64_t>(large_.size()) : 0);
+  }
+  const Task& task_of(const Row& row, std::int64_t k) {
+    const std::int64_t generated = generated_of(row);
+    return k < generated ? stream(k) : large_[static_cast<std::size_t>(k - generated)];
+  }
+
   std::optional<Task> next() {
     for (std::size_t tried = 0; tried < rows_.size(); ++tried) {
       turn_ = (turn_ + 1) % rows_.size();
       Row& row = rows_[turn_];
-      const std::int64_t most = row.honest ? std::min<std::int64_t>(kHonestCases, a_.cases) : a_.cases;
+      const std::int64_t most = most_of(row);
       if (!row.killed_by.empty() || row.handed >= most) continue;
-      Task task = stream(row.handed++);
+      Task task = task_of(row, row.handed++);
       task.implementation = static_cast<std::uint32_t>(row.index + 1);
       return task;
     }
@@ -137,9 +162,8 @@ class Matrix {
   void record(const Task& t, const Judgement& j) {
     Row& row = row_of(t);
     std::int64_t k = row.handed - 1;  // two workers may end in the other order
-    while (stream_[static_cast<std::size_t>(k)].line != t.line ||
-           stream_[static_cast<std::size_t>(k)].law != t.law)
-      --k;
+    while (task_of(row, k).line != t.line || task_of(row, k).law != t.law) --k;
+    if (j.status == Status::skipped && k >= generated_of(row)) row.skipped = j.reason;
     if (row.killed_by.empty()) row.cases = std::max(row.cases, k + 1);
     row.milliseconds += j.status == Status::timed_out || j.status == Status::crashed || j.details.empty()
                             ? (j.status == Status::timed_out ? kTimeoutSeconds * 1e3 : 0)
@@ -155,6 +179,7 @@ class Matrix {
 
   void shrink(Row& row) {
     if (row.status == Status::timed_out) return;  // every step would cost the time limit
+    if (row.large) return;                        // a smaller case is no large one
     const auto started = Clock::now();
     const auto law = static_cast<std::uint32_t>(find_law(row.killed_by) - &laws()[0]);
     const auto fails = [&](const Case& c) {
@@ -170,7 +195,7 @@ class Matrix {
   const MutantsArguments& a_;
   const std::vector<Mutant> all_ = all_mutants();
   std::vector<Row> rows_;
-  std::vector<Task> stream_;
+  std::vector<Task> stream_, large_;
   std::size_t turn_ = 0;
   Workers workers_;
   Progress progress_;
@@ -191,7 +216,7 @@ Summary summary_of(const std::vector<Row>& rows) {
     s.equivalent += row.honest && !row.unmutated;
     if (row.honest) continue;
     s.killed += killed;
-    s.survived += !killed;
+    s.survived += !killed && row.skipped.empty();
     if (killed) cases.push_back(row.cases);
   }
   std::sort(cases.begin(), cases.end());
@@ -203,6 +228,7 @@ Summary summary_of(const std::vector<Row>& rows) {
 std::string outcome(const Row& row) {
   if (row.honest)
     return row.killed_by.empty() ? (row.unmutated ? "passed" : "equivalent") : "WRONGLY REFUSED";
+  if (row.killed_by.empty() && !row.skipped.empty()) return "not judged";
   return row.killed_by.empty() ? "SURVIVED" : "killed";
 }
 
@@ -212,7 +238,8 @@ std::string text_of(const std::vector<Row>& rows, const Summary& s, double secon
   for (const Row& row : rows) {
     const std::string line = fmt::format("{:<30} {:<11} {:<30} {:>6} {:>9.1f}  {}", row.name, outcome(row),
                                          row.killed_by, row.cases, row.milliseconds, row.smallest);
-    const bool bad = row.honest != row.killed_by.empty();
+    const bool bad = row.honest != row.killed_by.empty() && row.skipped.empty();
+    if (!row.skipped.empty()) text += row.name + " has a case that was not judged: " + row.skipped + "\n";
     text += (bad ? paint(Status::failed, line) : line) + "\n";
     if (row.honest && bad) text += "  reason " + row.reason + "\n";
   }
@@ -250,7 +277,7 @@ std::string json_of(const std::vector<Row>& rows, const Summary& s, double secon
     m["milliseconds"] = row.milliseconds;
     m["case"] = row.line;
     m["smallest_case"] = row.smallest;
-    m["reason"] = row.reason;
+    m["reason"] = row.killed_by.empty() ? row.skipped : row.reason;
     report["mutants"].push_back(std::move(m));
   }
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -262,14 +289,20 @@ int mutants_command(const MutantsArguments& a) {
   std::vector<int> chosen;
   const std::vector<Mutant> all = all_mutants();
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (a.names.empty() || std::find(a.names.begin(), a.names.end(), all[i].name) != a.names.end())
+    if (a.names.empty() ? !all[i].large()
+                        : std::find(a.names.begin(), a.names.end(), all[i].name) != a.names.end())
       chosen.push_back(static_cast<int>(i));
   for (const std::string& name : a.names)
     if (std::none_of(all.begin(), all.end(), [&](const Mutant& m) { return m.name == name; }))
       return bad_input(
           fmt::format("mutants {}: no mutant of that name; `sinktrap list mutants` shows them", name));
+  std::variant<std::vector<CorpusEntry>, std::string> large;
+  if (std::any_of(chosen.begin(), chosen.end(),
+                  [&](int i) { return all[static_cast<std::size_t>(i)].large(); }))
+    large = read_case_file(corpus_folder() + "/large.cases");
+  if (const auto* error = std::get_if<std::string>(&large)) return bad_input(*error);
   try {
-    Matrix matrix(a, chosen);
+    Matrix matrix(a, chosen, std::get<std::vector<CorpusEntry>>(large));
     const std::vector<Row> rows = matrix.run();
     const Summary s = summary_of(rows);
     if (a.json != "-") fmt::print("{}", text_of(rows, s, matrix.seconds()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "judge/status.hpp"
@@ -17,6 +18,9 @@ __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* ad
 
 namespace sinktrap {
 namespace {
+
+// Pieces in which memory of an implementation is fetched: copy_pages works on pieces of this size.
+constexpr std::size_t kPieceBytes = kSparseBytes;
 
 // Guards are NaN for every floating type; for integers a value that is no slot and no index.
 unsigned char pattern_of(Element e) { return e == Element::i32 || e == Element::i64 ? 0x7b : 0xff; }
@@ -39,7 +43,8 @@ Buffer::Buffer(Buffer&& o) noexcept
     : implementation_(o.implementation_),
       name_(std::move(o.name_)),
       contents_(std::move(o.contents_)),
-      memory_(std::exchange(o.memory_, nullptr)) {}
+      memory_(std::exchange(o.memory_, nullptr)),
+      block_(std::exchange(o.block_, nullptr)) {}
 
 Buffer& Buffer::operator=(Buffer&& o) noexcept {
   if (this == &o) return *this;
@@ -48,6 +53,7 @@ Buffer& Buffer::operator=(Buffer&& o) noexcept {
   name_ = std::move(o.name_);
   contents_ = std::move(o.contents_);
   memory_ = std::exchange(o.memory_, nullptr);
+  block_ = std::exchange(o.block_, nullptr);
   return *this;
 }
 
@@ -55,11 +61,15 @@ Buffer::~Buffer() { release(); }
 
 void Buffer::allocate() {
   const std::size_t data = contents_.bytes().size(), total = data + 2 * kGuardBytes;
-  if (implementation_->own_memory())
+  if (implementation_->own_memory()) {
     memory_ = static_cast<char*>(implementation_->table().memory.allocate(total));
-  else
-    memory_ = static_cast<char*>(
-        std::aligned_alloc(kGuardBytes, (total + kGuardBytes - 1) / kGuardBytes * kGuardBytes));
+  } else {
+    // Zeros, so that pages of zeros stay untouched; calloc aligns to less than an allocator of devices does.
+    std::size_t space = total + kGuardBytes;
+    block_ = std::calloc(space, 1);
+    void* aligned = block_;
+    if (block_ != nullptr) memory_ = static_cast<char*>(std::align(kGuardBytes, total, aligned, space));
+  }
   if (memory_ == nullptr)
     stop(Status::skipped,
          fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
@@ -87,14 +97,15 @@ void Buffer::release() {
   if (implementation_->own_memory())
     implementation_->table().memory.release(memory_);
   else
-    std::free(memory_);
+    std::free(block_);
   memory_ = nullptr;
+  block_ = nullptr;
 }
 
 void Buffer::put(std::size_t offset, const void* bytes, std::size_t count) const {
   if (count == 0) return;
   if (!implementation_->own_memory()) {
-    std::memcpy(memory_ + offset, bytes, count);
+    copy_pages(memory_ + offset, bytes, count);
   } else if (implementation_->table().memory.write(memory_ + offset, bytes, count) != SINKTRAP_OK) {
     stop(Status::failed, fmt::format("memory.write of {} failed: {}", name_, implementation_->last_error()));
   }
@@ -116,9 +127,30 @@ DLTensor Buffer::view() const {
   return t;
 }
 
+void Buffer::for_pieces(const std::function<bool(std::size_t, const std::byte*, std::size_t)>& piece) const {
+  const std::size_t bytes = contents_.bytes().size();
+  std::vector<std::byte> fetched(implementation_->own_memory() ? std::min(bytes, kPieceBytes) : 0);
+  for (std::size_t at = 0; at < bytes; at += kPieceBytes) {
+    const std::size_t count = std::min(bytes - at, kPieceBytes);
+    const auto* there = reinterpret_cast<const std::byte*>(memory_ + kGuardBytes + at);
+    if (!fetched.empty()) {
+      get(kGuardBytes + at, fetched.data(), count);
+      there = fetched.data();
+    }
+    if (!piece(at, there, count)) return;
+  }
+}
+
 Tensor Buffer::read() const {
   Tensor t(contents_.type(), contents_.shape());
-  get(kGuardBytes, t.bytes().data(), t.bytes().size());
+  if (t.bytes().size() < kSparseBytes) {
+    get(kGuardBytes, t.bytes().data(), t.bytes().size());
+    return t;
+  }
+  for_pieces([&](std::size_t at, const std::byte* there, std::size_t count) {
+    copy_pages(t.bytes().data() + at, there, count);
+    return true;
+  });
   return t;
 }
 
@@ -142,13 +174,20 @@ std::string Buffer::broken_guard() const {
 }
 
 std::string Buffer::changed() const {
-  const Tensor now = read();
-  const auto a = contents_.bytes(), b = now.bytes();
-  const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
-  if (at == static_cast<std::ptrdiff_t>(a.size())) return "";
-  const std::int64_t flat = at / element_bytes(contents_.type());
+  const auto uploaded = contents_.bytes();
+  std::size_t first = uploaded.size();
+  for_pieces([&](std::size_t at, const std::byte* there, std::size_t count) {
+    if (std::memcmp(uploaded.data() + at, there, count) == 0) return true;
+    first = at +
+            static_cast<std::size_t>(std::mismatch(there, there + count, uploaded.data() + at).first - there);
+    return false;
+  });
+  if (first == uploaded.size()) return "";
+  const std::int64_t size = element_bytes(contents_.type()), flat = static_cast<std::int64_t>(first) / size;
+  std::byte found[8];  // the widest element
+  get(kGuardBytes + static_cast<std::size_t>(flat * size), found, static_cast<std::size_t>(size));
   return fmt::format("{}{} changed from {} to {}", name_, index_text(contents_.shape(), flat),
-                     contents_.at(flat), now.at(flat));
+                     contents_.at(flat), load_element(contents_.type(), found, 0));
 }
 
 std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t flat) {

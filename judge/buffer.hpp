@@ -1,5 +1,6 @@
 // A tensor in an implementation's memory, between guard bytes, with a host copy of what was put there.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,15 @@ class Buffer {
   void put(std::size_t offset, const void* bytes, std::size_t count) const;
   void get(std::size_t offset, void* bytes, std::size_t count) const;
   void release();
+  // What the memory holds, in pieces: piece(offset, bytes, count) until it is false. A tensor of gigabytes is
+  // never held twice for a comparison.
+  void for_pieces(const std::function<bool(std::size_t, const std::byte*, std::size_t)>& piece) const;
 
   const Implementation* implementation_ = nullptr;
   std::string name_;
   Tensor contents_;
   char* memory_ = nullptr;
+  void* block_ = nullptr;  // what memory_ lies in, where it is the host's
 };
 
 // True under AddressSanitizer: reads and writes of guard bytes then end the process at once, with a report.

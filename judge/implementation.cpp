@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "cuda_impl/table.hpp"
 #include "reference/table.hpp"
@@ -71,6 +73,36 @@ constexpr std::array kCapabilities = {
     Capability{SINKTRAP_CAN_CHOOSE_SEAMS, "choose_seams"},
     Capability{SINKTRAP_CAN_CHOOSE_SCHEDULE, "choose_schedule"},
 };
+
+// What a file is that no loader takes for a shared library, or empty. The loader's own words for these
+// ("invalid ELF header", "file too short") say nothing to whoever gave the source file or the archive.
+std::string other_than_library(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return "a folder";
+  std::array<char, 18> head{};  // of ELF: magic, class, byte order, ..., at 16 the type
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return "a file that cannot be read";
+  file.read(head.data(), head.size());
+  const std::string_view found(head.data(), static_cast<std::size_t>(file.gcount()));
+  const auto starts = [found](std::string_view magic) { return found.substr(0, magic.size()) == magic; };
+  if (found.empty()) return "an empty file";
+  if (starts("\x7f"
+             "ELF")) {
+    constexpr char kRelocatable = 1;  // ET_REL; the low byte, wherever the byte order puts it
+    return found.size() == head.size() && (found[16] == kRelocatable || found[17] == kRelocatable)
+               ? "an object file (.o)"
+               : "";
+  }
+  if (starts("!<arch>")) return "a static archive (.a)";
+  if (starts("#!")) return "a script";
+  if (starts("MZ")) return "a Windows library";
+  if (starts("\xcf\xfa\xed\xfe") || starts("\xca\xfe\xba\xbe")) return "a macOS library";
+  const bool text = std::all_of(found.begin(), found.end(),
+                                [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); });
+  if (text) return "a text file";
+  std::string bytes;
+  for (const char c : found.substr(0, 4)) bytes += fmt::format(" {:02x}", static_cast<unsigned char>(c));
+  return "a file that starts with the bytes" + bytes;
+}
 
 std::variant<const Table*, std::string> load_library(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -221,6 +253,12 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
   std::error_code ignored;
   const std::string path = std::filesystem::absolute(name, ignored).string();
   if (!std::filesystem::exists(path, ignored)) return fmt::format("--impl {}: no such file", name);
+  if (const std::string found = other_than_library(path); !found.empty())
+    return fmt::format(
+        "--impl {}: expected a shared library (ELF), found {}; link your kernel with -shared -fPIC and give "
+        "the "
+        ".so file (docs/plug-in.md)",
+        name, found);
   if (const std::string error = probe(path); !error.empty()) return "--impl " + error;
   auto loaded = load_library(path);
   if (auto* error = std::get_if<std::string>(&loaded)) return "--impl " + *error;

@@ -9,6 +9,7 @@
 #include "judge/compare.hpp"
 #include "properties/batch.hpp"
 #include "properties/model.hpp"
+#include "properties/transform.hpp"
 
 namespace sinktrap {
 namespace {
@@ -129,7 +130,7 @@ Judgement first_bad_slot_is_named(const Case& c, const Implementation& implement
   return j;
 }
 
-using Numbers = std::array<std::array<std::int64_t, 4>, SINKTRAP_BUFFER_COUNT>;
+using Numbers = BufferStrides;
 
 // A pool that has to be refused once another is bound. The extents and strides live here as long as the call.
 struct WrongPool {
@@ -148,11 +149,7 @@ void with_extent(Session::Views& v, Numbers& numbers, int axis, std::int64_t ext
 
 constexpr WrongPool kWrongPools[] = {
     {"a row stride that is one too long",
-     [](Session::Views& v, Numbers& n, std::size_t b) {
-       const std::int64_t* s = v[b].shape;
-       n[b] = {s[1] * s[2] * (s[3] + 1), s[2] * (s[3] + 1), s[3] + 1, 1};
-       v[b].strides = n[b].data();
-     }},
+     [](Session::Views& v, Numbers& n, std::size_t b) { lengthen_rows(v, n, b); }},
     {"another type in one buffer",
      [](Session::Views& v, Numbers&, std::size_t b) { v[b].dtype = dl_type(Element::f64); }},
     {"another storage type in all buffers",

@@ -202,10 +202,10 @@ std::vector<Law> forward_laws() {
   return {
       {"lattice-is-exact",
        "on certified inputs every output equals the exact one, whatever seams are rounded",
-       Generator::forward_lattice, 0, is_lattice, lattice_is_exact, 6},
+       Generator::forward_lattice, 0, is_lattice, lattice_is_exact, 6, true},
       {"limits-are-exact",
        "layers of extents of 1, and batches of no or one token, have the exact output too",
-       Generator::forward_limits, 0, is_lattice, lattice_is_exact, 1},
+       Generator::forward_limits, 0, is_lattice, lattice_is_exact, 1, true},
       {"dense-is-bounded", "on dense inputs every output lies within the bound of the declared seams",
        Generator::forward_dense, 0, is_dense, dense_is_bounded, 3},
       {"sweep-is-silu",

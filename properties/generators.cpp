@@ -156,6 +156,7 @@ Step state_step(const LayerCase& layer) {
   s.kind = *gen::weightedElement<Kind>({{1, Kind::bind},
                                         {1, Kind::rebind_other},
                                         {1, Kind::rebind_invalid},
+                                        {1, Kind::rebind_strided},
                                         {3, Kind::write},
                                         {3, Kind::load},
                                         {2, Kind::unload},

@@ -2,6 +2,8 @@
 // fuzzers all read the one registry.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,13 +44,21 @@ struct Law {
   Judgement (*judge)(const Case&, const Implementation&);
   // Share of the generated cases of a run, relative to the other laws.
   int weight;
+  // Writes only those slots of a pool that hold an adapter: a pool of gigabytes of empty slots takes no
+  // memory.
+  bool sparse = false;
 };
 
 // All laws, in the order of CONTRACT.md.
 const std::vector<Law>& laws();
 const Law* find_law(std::string_view id);
 
-// Judges a case under a law: checks capabilities, catches Stop.
+// Why a case is too large to be judged with this many bytes of memory (absent: what the machine has free), or
+// empty. What the implementation takes beyond its tensors is its own.
+std::string memory_fault(const Law& law, const Case& c, const Implementation& implementation,
+                         std::optional<std::int64_t> available = std::nullopt);
+
+// Judges a case under a law: checks capabilities and memory, catches Stop.
 Judgement judge_case(const Law& law, const Case& c, const Implementation& implementation);
 
 // The groups that the registry is put together from.

@@ -147,6 +147,8 @@ std::vector<Case> smaller(const StateCase& from) {
     if (s.ids && s.ids->size() > 1) out.add([&](StateCase& c) { c.steps[i].ids->resize(1); });
     for (const std::int64_t to : smaller_extents(s.r, 0)) out.add([&](StateCase& c) { c.steps[i].r = to; });
     if (s.slot > 0) out.add([&](StateCase& c) { c.steps[i].slot = 0; });
+    if (s.kind == Step::Kind::rebind_strided)  // the seed names the buffer too
+      out.add([&](StateCase& c) { c.steps[i].seed = s.seed % SINKTRAP_BUFFER_COUNT; });
     if (s.seed > 1) out.add([&](StateCase& c) { c.steps[i].seed = s.seed % 2; });
   }
   return out.take();

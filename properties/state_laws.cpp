@@ -7,6 +7,7 @@
 #include "judge/expectation.hpp"
 #include "properties/law.hpp"
 #include "properties/model.hpp"
+#include "properties/transform.hpp"
 
 namespace sinktrap {
 namespace {
@@ -64,6 +65,9 @@ class Sequence {
       }
       case Step::Kind::rebind_invalid:
         return bind(broken_pool(step.seed));
+      case Step::Kind::rebind_strided:
+        return bind(inputs(case_.layer, step.seed, {}).pool,
+                    static_cast<std::size_t>(step.seed % SINKTRAP_BUFFER_COUNT));
       case Step::Kind::write:
         return write(step);
       case Step::Kind::load:
@@ -83,9 +87,16 @@ class Sequence {
     ++total_.elements;
   }
 
-  bool bind(const Pool& pool) {
-    const Verdict expected = model_.bind(pool);
-    agree(found_.bind(pool), expected, "bind");
+  // `strided`: the first buffer from there on whose rows can be further apart is a view of that kind.
+  bool bind(const Pool& pool, std::optional<std::size_t> strided = std::nullopt) {
+    BufferStrides strides{};
+    const auto edit = [&](Session::Views& views) {
+      if (strided) lengthen_some_rows(views, strides, *strided);
+    };
+    const Verdict expected = model_.bind(pool, edit);
+    if (strided && expected.code != SINKTRAP_STRIDE)
+      stop(Status::failed, "the reference took a strided buffer: " + verdict_to_text(expected));
+    agree(found_.bind(pool, edit), expected, "bind");
     if (expected.code == SINKTRAP_OK) {
       bound_ = true;
       std::fill(fresh_.begin(), fresh_.end(), true);
@@ -177,7 +188,10 @@ class Sequence {
     const Judgement j = judge_output(batch, e, got.out, found_.declaration());
     if (is_bad(j.status)) stop(j.status, fmt::format("after {} (forward): {}", after_, j.reason), j.details);
     total_.elements += j.elements;
-    total_.bound_use = std::max(total_.bound_use, j.bound_use);
+    if (j.bound_use > total_.bound_use) {
+      total_.bound_use = j.bound_use;
+      total_.bound_stage = j.bound_stage;
+    }
     return true;
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "contract/tensor.hpp"
+
 namespace sinktrap {
 namespace {
 
@@ -76,6 +78,20 @@ ForwardInputs shard_inputs(const ForwardInputs& in, std::int64_t p, std::int64_t
   out.pool[SINKTRAP_BUFFER_DOWN_LORA_A] =
       take(in.pool[SINKTRAP_BUFFER_DOWN_LORA_A], {S, n, R, part}, F, first, all);
   return out;
+}
+
+void lengthen_rows(BufferViews& views, BufferStrides& strides, std::size_t b) {
+  const std::int64_t* s = views[b].shape;
+  strides[b] = {s[1] * s[2] * (s[3] + 1), s[2] * (s[3] + 1), s[3] + 1, 1};
+  views[b].strides = strides[b].data();
+}
+
+void lengthen_some_rows(BufferViews& views, BufferStrides& strides, std::size_t b) {
+  for (std::size_t i = 0; i < views.size(); ++i, b = (b + 1) % views.size()) {
+    lengthen_rows(views, strides, b);
+    if (!is_contiguous(views[b])) return;
+    views[b].strides = nullptr;
+  }
 }
 
 }  // namespace sinktrap

@@ -46,10 +46,11 @@ TEST(BadInput, Implementations) {
   expect_refused("run --impl ./nothing.so", "no such file");
   expect_refused("run --impl /dev/null", "/dev/null");
   expect_refused("check --impl '" SINKTRAP_PLAIN_C_FOLDER "' 'forward T=0 n=1 H=1 F=1 R=1 S=1'",
-                 "cannot load");
+                 "expected a shared library (ELF), found a folder");
   expect_refused("run --impl '" + plain_c("wrong_version") + "'", "interface version 2 found, 1 expected");
   std::ofstream(scratch_folder() / "text.so") << "this is no library";
-  expect_refused("run --impl ./text.so", "cannot load");
+  expect_refused("run --impl ./text.so",
+                 "./text.so: expected a shared library (ELF), found a text file; link");
 }
 
 TEST(BadInput, JsonLines) {

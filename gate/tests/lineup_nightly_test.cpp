@@ -12,17 +12,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Names of one kind, from the program's own list: "NAME KIND WHAT...".
+// A library of another interface version is refused before any case: there is nothing to compare.
 std::vector<std::string> names_of(const std::string& kind) {
-  std::vector<std::string> names;
-  std::istringstream lines(program("list mutants").out);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string name, its_kind;
-    words >> name >> its_kind;
-    // A library of another interface version is refused before any case: there is nothing to compare.
-    if (its_kind == kind && name != "wrong_version") names.push_back(name);
-  }
+  std::vector<std::string> names = mutants_of(kind);
+  names.erase(std::remove(names.begin(), names.end(), "wrong_version"), names.end());
   return names;
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace sinktrap::testing {
 
@@ -44,6 +45,19 @@ inline Ended program(const std::string& arguments) {
 
 inline std::string plain_c(const std::string& fault = "") {
   return SINKTRAP_PLAIN_C_FOLDER "/libsinktrap_plain_c" + (fault.empty() ? "" : "_" + fault) + ".so";
+}
+
+// Names of the mutants of one kind, from the program's own list: "NAME KIND WHAT...".
+inline std::vector<std::string> mutants_of(const std::string& kind) {
+  std::vector<std::string> names;
+  std::istringstream lines(program("list mutants").out);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, its_kind;
+    words >> name >> its_kind;
+    if (its_kind == kind) names.push_back(name);
+  }
+  return names;
 }
 
 // One line, ended.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cases/random.hpp"
+#include "contract/verdict.hpp"
 #include "judge/expectation.hpp"
 #include "judge/hostile.hpp"
 #include "reference/power.hpp"
@@ -126,6 +127,64 @@ TEST(Judgement, NamesTheStageThatTheBoundComesFrom) {
   EXPECT_EQ(copy.bound_stage, j.bound_stage);
   EXPECT_EQ(copy.kinds_seen, j.kinds_seen);
   EXPECT_EQ(copy.kinds_vacuous, j.kinds_vacuous);
+}
+
+// One token through one feature, by hand: x = 8 and a bridge of 8 make gate and up 10, act is about 100, and
+// the down delta takes all but 1/256 of the base output away again. What is rounded before that subtraction
+// loses more than the whole rounding of the output, so that the bound comes from whichever seam is declared.
+ForwardInputs cancelling(Element type, std::vector<double> x = {8}) {
+  ForwardCase c;
+  c.layer.d = {.n = 1, .H = 1, .F = 1, .R = 1, .S = 1};
+  c.layer.type = c.layer.gammas = type;
+  c.layer.ranks = {1};
+  c.layer.fill = Fill::zero;
+  c.slots.assign(x.size(), 0);
+  ForwardInputs in = make_inputs(c);
+  const auto fill = [](Tensor& t, double v) {
+    for (std::int64_t i = 0; i < t.size(); ++i) t.set(i, v);
+  };
+  for (std::size_t t = 0; t < x.size(); ++t) in.x.set(static_cast<std::int64_t>(t), x[t]);
+  for (Tensor* t : {&in.gammas, &in.w13, &in.w2, &in.pool[SINKTRAP_BUFFER_GATE_UP_LORA_A],
+                    &in.pool[SINKTRAP_BUFFER_DOWN_LORA_A]})
+    fill(*t, 1);
+  fill(in.pool[SINKTRAP_BUFFER_GATE_UP_LORA_B], 0.25);
+  fill(in.pool[SINKTRAP_BUFFER_DOWN_LORA_B], -255.0 / 256);
+  return in;
+}
+std::string stage_of(const ForwardInputs& in, const sinktrap_declaration& declared, std::int64_t t = 0) {
+  return bound_stage(problem_of(in), t, 0, declared, false);
+}
+
+TEST(BoundStage, IsTheSeamThatIsRounded) {
+  const ForwardInputs in = cancelling(Element::bf16);
+  for (int k = 0; k < SINKTRAP_SEAM_COUNT; ++k) {
+    const sinktrap_declaration one = {1, 1u << k, SINKTRAP_SILU_RELATIVE, 1};
+    EXPECT_EQ(stage_of(in, one), seams_to_text(1u << k));
+  }
+}
+
+TEST(BoundStage, IsTheOutputsRoundingWhereNothingElseIsRounded) {
+  // Errors of f32 sums of about 100 are left in an output of 0.4, which itself is rounded less coarsely.
+  EXPECT_EQ(stage_of(cancelling(Element::f32), kNoSeams), "sums");
+  ForwardInputs half_left = cancelling(Element::bf16);
+  half_left.pool[SINKTRAP_BUFFER_DOWN_LORA_B].set(0, -0.5);
+  EXPECT_EQ(stage_of(half_left, kNoSeams), "out");
+}
+
+TEST(BoundStage, OfUndeclaredSeamsIsThatOfAll) {
+  const ForwardInputs in = cancelling(Element::bf16);
+  const sinktrap_declaration none_declared = {0, 0, SINKTRAP_SILU_RELATIVE, 1},
+                             all = {1, SINKTRAP_ALL_SEAMS, SINKTRAP_SILU_RELATIVE, 1};
+  EXPECT_EQ(stage_of(in, none_declared), stage_of(in, all));
+  EXPECT_NE(stage_of(in, none_declared), "out");
+}
+
+TEST(BoundStage, IsThatOfTheTokenAndEmptyWithoutABound) {
+  const double huge = std::ldexp(1.0, 100);  // squared, it leaves the finite range
+  const ForwardInputs in = cancelling(Element::bf16, {huge, 8});
+  const sinktrap_declaration act = {1, SINKTRAP_SEAM(ACT), SINKTRAP_SILU_RELATIVE, 1};
+  EXPECT_EQ(stage_of(in, act, 0), "");
+  EXPECT_EQ(stage_of(in, act, 1), "act");
 }
 
 TEST(Power, ACaseIsVacuousForWhatItCannotShow) {

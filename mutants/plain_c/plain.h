@@ -102,6 +102,9 @@ float plain_activation(float z);                 /* plain_silu */
 /* plain_dot. */
 float plain_sum(const sinktrap_instance* p, plain_stage stage, const char* w, int64_t first, const float* v,
                 int64_t count);
+/* first; `what` is the pool's buffer that an element is sought in, or PLAIN_W1_DELTA. */
+enum { PLAIN_W1_DELTA = SINKTRAP_BUFFER_COUNT };
+int64_t plain_offset(const sinktrap_instance* p, int what, int64_t first);
 int64_t plain_bridge_row(const sinktrap_instance* p, int64_t slot, int64_t row);           /* row */
 int64_t plain_route(const sinktrap_instance* p, const int32_t* ids, int64_t T, int64_t t); /* ids[t] */
 float plain_gamma(const sinktrap_instance* p, const sinktrap_forward_args* args, int64_t t,

@@ -14,14 +14,19 @@ int64_t plain_slot_elements(const sinktrap_instance* p, int buffer) {
   return shape[1] * shape[2] * shape[3];
 }
 
+/* Writes only what changes: operands of empty slots stay memory that nobody has touched. */
+static void put_row(char* to, const char* from, size_t bytes) {
+  if (memcmp(to, from, bytes) != 0) memcpy(to, from, bytes);
+}
+
 /* w1_delta[s]: row e*2F + 2j is gate feature j in columns 0..R-1, row e*2F + 2j + 1 is up feature j in
- * columns R..2R-1, all else zero. Copies whole rows of gate_up_lora_b, so that every bit arrives. */
+ * columns R..2R-1, all else zero, as the first bind left it. Copies whole rows of gate_up_lora_b, so that
+ * every bit arrives. */
 static void derive_w1_delta(sinktrap_instance* p, int64_t s) {
   const size_t row_bytes = (size_t)p->R * p->element;
   char* to = p->w1_delta + (size_t)(s * p->n * 2 * p->F) * 2 * row_bytes;
   int64_t e, j;
   int half;
-  memset(to, 0, (size_t)(p->n * 2 * p->F) * 2 * row_bytes);
   for (e = 0; e < p->n; ++e) {
     const int64_t from_expert = PLAIN_HAS(expert_zero_for_all) ? 0
                                 : PLAIN_HAS(experts_reversed)  ? p->n - 1 - e
@@ -34,8 +39,8 @@ static void derive_w1_delta(sinktrap_instance* p, int64_t s) {
                                      : ((s * p->n + from_expert) * 2 + from_half) * p->F + j;
         const int64_t to_row =
             PLAIN_HAS(delta_not_interleaved) ? (e * 2 + half) * p->F + j : (e * p->F + j) * 2 + half;
-        memcpy(to + (size_t)(2 * to_row + half) * row_bytes, p->pool[GUB] + (size_t)from_row * row_bytes,
-               row_bytes);
+        put_row(to + (size_t)(2 * to_row + half) * row_bytes,
+                p->pool[GUB] + plain_offset(p, GUB, from_row * p->R) * (int64_t)p->element, row_bytes);
       }
   }
 }
@@ -46,10 +51,10 @@ static void derive_a_cat(sinktrap_instance* p, int64_t s) {
   int64_t e, q;
   for (q = 0; q < p->R; ++q)
     for (e = 0; e < p->n; ++e)
-      memcpy(p->cat + (size_t)((s * p->R + q) * p->n + e) * row_bytes,
-             p->pool[DLA] +
-                 (size_t)((s * p->n + (PLAIN_HAS(down_a_expert_zero) ? 0 : e)) * p->R + q) * row_bytes,
-             row_bytes);
+      put_row(p->cat + (size_t)((s * p->R + q) * p->n + e) * row_bytes,
+              p->pool[DLA] +
+                  (size_t)((s * p->n + (PLAIN_HAS(down_a_expert_zero) ? 0 : e)) * p->R + q) * row_bytes,
+              row_bytes);
 }
 
 /* b_cat[s, h, e*R + q] = down_lora_b[s, e, h, q]. */
@@ -58,7 +63,7 @@ static void derive_b_cat(sinktrap_instance* p, int64_t s) {
   int64_t e, h;
   for (h = 0; h < p->H; ++h)
     for (e = 0; e < p->n; ++e)
-      memcpy(
+      put_row(
           p->cat + (size_t)((s * p->H + h) * p->n + e) * row_bytes,
           p->pool[B] + (size_t)((s * p->n + (PLAIN_HAS(down_b_expert_zero) ? 0 : e)) * p->H + h) * row_bytes,
           row_bytes);
@@ -123,6 +128,10 @@ int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_
   layout.hidden_size = p->H;
   layout.intermediate_size = p->F;
   memcpy(layout.buffers, buffers, sizeof layout.buffers);
+  for (i = 0; i < SINKTRAP_BUFFER_COUNT && PLAIN_HAS(strides_of_pool_ignored); ++i)
+    layout.buffers[i].strides = NULL;
+  if (PLAIN_HAS(strided_rebind_half_installed) && p->bound && buffers[A].strides != NULL)
+    p->pool[A] = plain_data(&buffers[A]);
   if (plain_judge(&layout, SINKTRAP_PROFILE_STRICT, v) != SINKTRAP_OK) return v->code;
   if (!plain_same_type(buffers[A].dtype, p->dtype))
     return plain_verdict(v, SINKTRAP_DTYPE, A, SINKTRAP_NONE, plain_type_number(buffers[A].dtype),

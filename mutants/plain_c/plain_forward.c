@@ -26,9 +26,9 @@ float plain_silu(float z) { return z / (1.0f + expf(-z)); }
 static void shrink(const sinktrap_instance* p, int64_t slot, scratch* w) {
   int64_t row;
   for (row = 0; row < p->outer * 2 * p->R; ++row)
-    w->bridge[row] =
-        plain_sum(p, PLAIN_BRIDGE, p->pool[A],
-                  (slot * p->outer * 2 * p->R + plain_bridge_row(p, slot, row)) * p->H, w->x, p->H);
+    w->bridge[row] = plain_sum(
+        p, PLAIN_BRIDGE, p->pool[A],
+        plain_offset(p, A, (slot * p->outer * 2 * p->R + plain_bridge_row(p, slot, row)) * p->H), w->x, p->H);
 }
 
 /* Of the layer that was bound last, for a fault. */
@@ -42,7 +42,7 @@ static float delta(const sinktrap_instance* p, int64_t slot, int64_t e, int64_t 
   const int64_t row = ((slot * p->n + e) * p->F + j) * 2 + half;
   const int bridge_half = PLAIN_HAS(up_reads_gate_bridge) ? 0 : half;
   const float* bridge = w->bridge + ((p->outer == 1 ? 0 : e) * 2 + bridge_half) * p->R;
-  const int64_t first = (2 * row + half) * p->R;
+  const int64_t first = plain_offset(p, PLAIN_W1_DELTA, (2 * row + half) * p->R);
   const char* operand = PLAIN_HAS(operands_shared_by_layers) ? last_w1_delta : p->w1_delta;
   return plain_sum(p, PLAIN_DELTA, operand, PLAIN_HAS(offsets_of_14_bits) ? first % 16384 : first, bridge,
                    p->R);
@@ -95,8 +95,9 @@ static void down_shrink(const sinktrap_instance* p, int64_t slot, scratch* w) {
     }
     for (e = 0; e < p->n; ++e) {
       const int64_t from = slot * p->n + (PLAIN_HAS(down_a_expert_zero) ? 0 : e);
-      w->d_bridge[e * p->R + q] = plain_sum(p, PLAIN_DOWN_BRIDGE, p->pool[DLA], (from * p->R + q) * p->F,
-                                            w->lora_act + e * p->F, p->F);
+      w->d_bridge[e * p->R + q] =
+          plain_sum(p, PLAIN_DOWN_BRIDGE, p->pool[DLA], plain_offset(p, DLA, (from * p->R + q) * p->F),
+                    w->lora_act + e * p->F, p->F);
     }
   }
 }
@@ -115,7 +116,8 @@ static void down(const sinktrap_instance* p, int64_t slot, scratch* w) {
       if (PLAIN_HAS(experts_summed_in_storage)) sum = plain_round(p->type, sum);
     }
     if (slot >= 0)
-      sum += plain_sum(p, PLAIN_DOWN_DELTA, expand, (slot * p->H + h) * columns, w->d_bridge, columns);
+      sum += plain_sum(p, PLAIN_DOWN_DELTA, expand, plain_offset(p, B, (slot * p->H + h) * columns),
+                       w->d_bridge, columns);
     w->out[h] = sum;
   }
 }

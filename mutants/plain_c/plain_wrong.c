@@ -94,6 +94,24 @@ float plain_sum(const sinktrap_instance* p, plain_stage stage, const char* w, in
   return sum;
 }
 
+/* What a machine makes of it is what a C compiler makes of it: both wrap. */
+int64_t plain_offset(const sinktrap_instance* p, int what, int64_t first) {
+  const int64_t element = (int64_t)p->element;
+  (void)element; /* the honest library has no use for it */
+  (void)what;
+  if (PLAIN_HAS(int32_offsets_of_gate_up_a) && what == SINKTRAP_BUFFER_GATE_UP_LORA_A) return (int32_t)first;
+  if (PLAIN_HAS(int32_offsets_of_gate_up_b) && what == SINKTRAP_BUFFER_GATE_UP_LORA_B) return (int32_t)first;
+  if (PLAIN_HAS(int32_offsets_of_w1_delta) && what == PLAIN_W1_DELTA) return (int32_t)first;
+  if (PLAIN_HAS(uint32_offsets_of_w1_delta) && what == PLAIN_W1_DELTA) return (int64_t)(uint32_t)first;
+  if (PLAIN_HAS(uint32_bytes_of_gate_up_a) && what == SINKTRAP_BUFFER_GATE_UP_LORA_A)
+    return (int64_t)(uint32_t)(first * element) / element;
+  if (PLAIN_HAS(int32_bytes_of_down_a) && what == SINKTRAP_BUFFER_DOWN_LORA_A)
+    return (int32_t)(first * element) / element;
+  if (PLAIN_HAS(int32_bytes_of_down_b) && what == SINKTRAP_BUFFER_DOWN_LORA_B)
+    return (int32_t)(first * element) / element;
+  return first;
+}
+
 /* Rows of gate A in use: what an engine would take for the adapter's rank. */
 static int64_t rank_in_use(const sinktrap_instance* p, int64_t slot, int64_t o) {
   const int64_t first = (slot * p->outer + o) * 2 * p->R * p->H;

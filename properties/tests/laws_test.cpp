@@ -87,6 +87,32 @@ TEST(Registry, NamesAreUniqueSentencesAndShortWords) {
   EXPECT_EQ(find_law("no-such-law"), nullptr);
 }
 
+TEST(Registry, ACaseThatMemoryIsTooShortForIsSkippedWithTheReason) {
+  // 6.1 GiB, of which three slots of 4096 hold an adapter.
+  const Case c = std::get<Case>(parse_case(
+      "forward T=2 n=2 H=4160 F=3 R=64 S=4096 ranks=64,0*4093,64*2 slots=0,4095 fill=lattice seed=1"));
+  const auto opened = Implementation::open("reference");
+  const Implementation& reference = *std::get<std::shared_ptr<const Implementation>>(opened);
+  const Law &sparse = *find_law("lattice-is-exact"), &other = *find_law("base-tokens-ignore-the-pool");
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  EXPECT_EQ(memory_fault(sparse, c, reference, kGiB), "") << "slots without an adapter take nothing";
+  EXPECT_EQ(memory_fault(sparse, c, reference, 1 << 20),
+            "the case needs 0.0 GiB of memory under this law, 0.0 GiB are free");
+  EXPECT_EQ(memory_fault(other, c, reference, 8 * kGiB),
+            "the case needs 24.4 GiB of memory under this law, 8.0 GiB are free");
+  EXPECT_EQ(memory_fault(other, c, reference, 25 * kGiB), "");
+  // A device's memory holds all of it, whatever is in it.
+  sinktrap_implementation_table table = reference.table();
+  table.memory.allocate = [](std::uint64_t) -> void* { return nullptr; };
+  const auto device = Implementation::from_table(&table, "device", "");
+  EXPECT_NE(memory_fault(sparse, c, *device, 6 * kGiB), "");
+  EXPECT_EQ(memory_fault(sparse, c, *device, 7 * kGiB), "");
+  // Ordinary cases are judged whatever the machine says.
+  const Case small =
+      std::get<Case>(parse_case("forward T=1 n=1 H=8 F=8 R=2 S=1 slots=0 fill=lattice seed=1"));
+  EXPECT_EQ(memory_fault(other, small, reference, 0), "");
+}
+
 TEST(Generators, MakeCasesOfTheirLawThatParseBack) {
   for (const Law& law : laws())
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
