@@ -1,5 +1,5 @@
-// What the decode pass reads, row by row: the shape of its two passes over the weights, and which row of which
-// operand an index stands for. Part of decode.cu.
+// What the decode pass reads, row by row: the shape of its two passes over the weights, and which row of
+// which operand an index stands for. Part of decode.cu.
 #pragma once
 #include "cuda_impl/pieces.cuh"
 

@@ -1,5 +1,5 @@
-// Faults of concurrency for the kill matrix (docs/mutants.md). Everywhere but in the library of mutants faulty()
-// is a constant, and the compilers drop what stands behind it.
+// Faults of concurrency for the kill matrix (docs/mutants.md). Everywhere but in the library of mutants
+// faulty() is a constant, and the compilers drop what stands behind it.
 #pragma once
 #include "cuda_impl/simt/simt.hpp"
 #include "cuda_impl/target.hpp"

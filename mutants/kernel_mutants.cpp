@@ -30,16 +30,18 @@ std::vector<Row> make_rows() {
                                       {"(unmutated mma)", "unmutated", "the kernel as it is", "none"},
                                       {"(unmutated decode)", "unmutated", "the kernel as it is", "none"}};
   for (int k = 0; k < kKernels; ++k) rows.push_back({k, kNone, unmutated[k]});
-#define X(name, kernels, what, report)                                                                \
-  {                                                                                                   \
-    const char* names[kKernels] = {"ordered:" #name, "tiled:" #name, "mma:" #name, "decode:" #name};  \
-    for (int k = 0; k < kKernels; ++k)                                                                \
+#define X(name, kernels, what, report)                                                                      \
+  {                                                                                                         \
+    const char* names[kKernels] = {"ordered:" #name, "tiled:" #name, "mma:" #name, "decode:" #name};        \
+    for (int k = 0; k < kKernels; ++k)                                                                      \
       if ((kernels) >> k & 1u) rows.push_back({k, kFault_##name, {names[k], "concurrency", what, report}}); \
   }
 #include "cuda_impl/kernel_faults.def"
 #undef X
-  rows.push_back({3, kSumsAndFinish,
-                  {"decode:sums_and_finish", "equivalent", "the last block of the down pass adds all parts, told by a counter with its fences",
+  rows.push_back({3,
+                  kSumsAndFinish,
+                  {"decode:sums_and_finish", "equivalent",
+                   "the last block of the down pass adds all parts, told by a counter with its fences",
                    "the twin of decode:flag_without_fence"}});
   return rows;
 }

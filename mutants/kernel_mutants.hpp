@@ -7,8 +7,8 @@
 
 namespace sinktrap {
 
-// "mma:wait_one_short", ... of kind `concurrency`; before them the kernels as they are (kind `unmutated`), and
-// among them what is legal (kind `equivalent`). Empty where the library is not there.
+// "mma:wait_one_short", ... of kind `concurrency`; before them the kernels as they are (kind `unmutated`),
+// and among them what is legal (kind `equivalent`). Empty where the library is not there.
 const std::vector<Mutant>& kernel_mutants();
 // Why there are none; empty when there are.
 const std::string& kernel_mutants_missing();

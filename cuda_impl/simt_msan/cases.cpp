@@ -84,7 +84,8 @@ bool run_forward_case(const MsanCase& c) {
                                  outer * c.H * c.R};
   const Elements pool[] = {Elements(c.type, c.S * counts[0], 0), Elements(c.type, c.S * counts[1], 0),
                            Elements(c.type, c.S * counts[2], 0), Elements(c.type, c.S * counts[3], 0)};
-  const Elements w1(c.type, c.S * 2 * counts[1], 0), cat(c.type, c.S * (outer == 1 ? counts[2] : counts[3]), 0);
+  const Elements w1(c.type, c.S * 2 * counts[1], 0),
+      cat(c.type, c.S * (outer == 1 ? counts[2] : counts[3]), 0);
   const Elements factors[] = {Elements(c.type, outer * c.R * c.H), Elements(c.type, outer * c.R * c.H),
                               Elements(c.type, counts[1]), Elements(c.type, counts[2]),
                               Elements(c.type, counts[3])};

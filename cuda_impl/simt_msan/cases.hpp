@@ -1,5 +1,6 @@
 // The fixed set of cases that the kernels run under MemorySanitizer: layers, pools and batches in memory that
-// is uninitialised until it is written here. Without GoogleTest, fmt and JSON, about which it reports falsely.
+// is uninitialised until it is written here. Without GoogleTest, fmt and JSON, about which it reports
+// falsely.
 #pragma once
 #include <cstdint>
 
