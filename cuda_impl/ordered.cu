@@ -65,6 +65,13 @@ __device__ inline Lanes seam(const ForwardView& f, unsigned bit, Lanes values) {
   return values;
 }
 
+// A group's bridge is read as a whole, and what becomes of the lanes of other slots is dropped: lanes that no
+// slot writes are zero, so that nothing uninitialised is read.
+__device__ inline void clear_unused(const ForwardView& f, std::int64_t group, float* bridge) {
+  for (int l = 0; l < kLanes; ++l)
+    if (slot_of(f, group * kLanes + l) < 0) bridge[l] = 0.0f;
+}
+
 // The slot of a lane's token.
 __device__ inline std::int64_t slot_of(const ForwardView& f, std::int64_t group, int lane) {
   return slot_of(f, group * kLanes + lane);
@@ -98,6 +105,7 @@ __global__ void bridge_kernel(ForwardView f) {
   if (row >= rows) return;
   const auto* a = static_cast<const typename E::Bits*>(f.pool.buffers[SINKTRAP_BUFFER_GATE_UP_LORA_A]);
   float* bridge = floats(f.bridge) + (group * rows + row) * kLanes;
+  clear_unused(f, group, bridge);
   for (int lane = 0; lane < kLanes; ++lane) {
     const std::int64_t slot = first_of_slot(f, group, lane);
     if (slot < 0) continue;
@@ -155,6 +163,7 @@ __global__ void down_bridge_kernel(ForwardView f) {
   if (row >= rows) return;
   const float* act = floats(f.act) + group * f.n * f.F * kLanes;
   float* bridge = floats(f.down_bridge) + (group * rows + row) * kLanes;
+  clear_unused(f, group, bridge);
   for (int lane = 0; lane < kLanes; ++lane) {
     const std::int64_t slot = first_of_slot(f, group, lane);
     if (slot < 0) continue;

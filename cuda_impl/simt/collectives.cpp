@@ -248,11 +248,11 @@ void Executor::go_on(Thread& last) {
   }
 }
 
-void Executor::fence() {
+void Executor::fence(bool block_scope) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!observer_) return;
   leave();
-  observer_->fence();
+  observer_->fence(block_scope);
   enter(*current_);
 }
 

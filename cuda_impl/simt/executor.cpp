@@ -33,7 +33,7 @@ unsigned lane() { return Executor::of_this_thread().lane(); }
 void atomic_point(const void* address, std::size_t bytes, Site site) {
   Executor::of_this_thread().atomic_point(address, bytes, site);
 }
-void fence() { Executor::of_this_thread().fence(); }
+void fence(bool block_scope) { Executor::of_this_thread().fence(block_scope); }
 void touch(Access kind, const void* address, std::size_t bytes, Site site) {
   Executor::of_this_thread().touch(kind, address, bytes, site);
 }
@@ -42,9 +42,18 @@ void touch(Access kind, const void* address, std::size_t bytes, Site site) {
 
 std::unique_ptr<Observer> (*make_observer)() = nullptr;
 
+namespace {
+// Trivial, so that it can be asked after the executor of the thread has gone.
+constinit thread_local bool executor_has_gone = false;
+}  // namespace
+
 Executor& Executor::of_this_thread() {
   static thread_local Executor executor;
   return executor;
+}
+
+Observer* Executor::observer_of_this_thread() {
+  return make_observer == nullptr || executor_has_gone ? nullptr : of_this_thread().observer();
 }
 
 Executor::Executor() {
@@ -53,6 +62,7 @@ Executor::Executor() {
 
 Executor::~Executor() {
   for (const auto& fiber : fibers_) host_.end(*fiber);
+  executor_has_gone = true;
 }
 
 std::string Executor::refusal(const Config& c) const {

@@ -110,6 +110,8 @@ class Executor {
 
  public:
   static Executor& of_this_thread();
+  // Null without the race runtime, and for memory that is released when the thread ends.
+  static Observer* observer_of_this_thread();
   Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -126,7 +128,7 @@ class Executor {
                            unsigned source, Site site);
   void* shared_variable(const void* key, std::size_t bytes, std::size_t alignment);
   void atomic_point(const void* address, std::size_t bytes, Site site);
-  void fence();
+  void fence(bool block_scope);
   void touch(detail::Access kind, const void* address, std::size_t bytes, Site site);
   // Called between memory accesses where the race runtime is linked: another thread may run here.
   void interrupt(bool in_any_schedule = false);

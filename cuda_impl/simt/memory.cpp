@@ -95,6 +95,17 @@ inline namespace cpu {
 const char* error() { return error_text().c_str(); }
 bool present() { return true; }
 
+namespace {
+void move_bytes(void* to, const void* from, std::uint64_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+}
+// Of the executor of this OS thread: whoever launches writes the memory, too.
+void tell(const void* address, std::uint64_t bytes, bool fresh) {
+  if (Observer* observer = Executor::observer_of_this_thread())
+    observer->device_memory(address, bytes, fresh);
+}
+}  // namespace
+
 void* allocate(std::uint64_t bytes) {
   if (refused_in_capture("allocate")) return nullptr;
   // Linux grants more than there is and kills later; the poison would touch all of it.
@@ -115,6 +126,7 @@ void* allocate(std::uint64_t bytes) {
   poison(raw, size_with_guards(bytes));
   unpoison(begin, bytes);
   uninitialised(begin, bytes);
+  tell(begin, bytes, true);
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   memory.allocations[begin] = {bytes, ++memory.serial};
@@ -133,6 +145,7 @@ bool release(void* pointer) {
   }
   const std::string damage = damage_of(found->first, found->second);
   unpoison(found->first - kDeviceGuard, size_with_guards(found->second.bytes));
+  tell(found->first, found->second.bytes, false);
   std::free(found->first - kDeviceGuard);
   memory.allocations.erase(found);
   if (damage.empty()) return true;
@@ -140,20 +153,16 @@ bool release(void* pointer) {
   return false;
 }
 
-namespace {
-void move_bytes(void* to, const void* from, std::uint64_t bytes) {
-  if (bytes > 0) std::memmove(to, from, bytes);
-}
-}  // namespace
-
 bool copy(void* to, const void* from, std::uint64_t bytes) {
   if (detail::capturing()) return record_copy(to, from, bytes);
   move_bytes(to, from, bytes);
+  tell(to, bytes, false);
   return true;
 }
 bool write(void* device, const void* host, std::uint64_t bytes) {
   if (refused_in_capture("write")) return false;
   move_bytes(device, host, bytes);
+  tell(device, bytes, false);
   return true;
 }
 bool read(void* host, const void* device, std::uint64_t bytes) {
@@ -164,6 +173,7 @@ bool read(void* host, const void* device, std::uint64_t bytes) {
 bool fill(void* device, int byte, std::uint64_t bytes) {
   if (detail::capturing()) return record_fill(device, byte, bytes);
   if (bytes > 0) std::memset(device, byte, bytes);
+  tell(device, bytes, false);
   return true;
 }
 bool synchronise() { return !refused_in_capture("synchronise"); }

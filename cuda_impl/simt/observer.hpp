@@ -34,8 +34,12 @@ class Observer {
   virtual void barrier(unsigned slot) = 0;
   // The lanes of `mask`, of the warp that begins at thread `first`, have met at a __syncwarp:
   virtual void warp_sync(unsigned slot, unsigned first, std::uint32_t mask) = 0;
-  // The running thread:
-  virtual void fence() = 0;
+  // The running thread; __threadfence_block() has block scope, __threadfence() that of the device:
+  virtual void fence(bool block_scope) = 0;
+
+  // Outside of launches: device memory is fresh (allocated, and nobody has written it), or the host has
+  // written it, or it is released (and then whoever has it next may have written it).
+  virtual void device_memory(const void* address, std::size_t bytes, bool fresh) = 0;
 
   // Accesses of the running thread that no compiler reports, because the executor makes them.
   virtual void access(detail::Access kind, const void* address, std::size_t bytes, Site site) = 0;

@@ -79,7 +79,7 @@ std::uint64_t warp_collective(WarpOperation operation, std::uint32_t mask, std::
 unsigned lane();
 // Before each atomic: tells the race runtime, and is a point at which another thread may run.
 void atomic_point(const void* address, std::size_t bytes, Site site);
-void fence();
+void fence(bool block_scope);
 // Tells the race runtime of an access that the executor makes for the kernel (copies, fragments): the
 // compiler does not see those.
 void touch(Access kind, const void* address, std::size_t bytes, Site site);
@@ -214,8 +214,8 @@ T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T>
   return atomic_change(
       address, [compare, value](T old) { return old == compare ? value : old; }, Site{file, line});
 }
-inline void __threadfence() { detail::fence(); }
-inline void __threadfence_block() { detail::fence(); }
+inline void __threadfence() { detail::fence(false); }
+inline void __threadfence_block() { detail::fence(true); }
 
 }  // namespace cpu
 }  // namespace sinktrap::simt

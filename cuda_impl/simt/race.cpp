@@ -54,6 +54,7 @@ void RaceRuntime::begin(const Config& config, unsigned slots, std::uint64_t sche
   blocks_.assign(slots, BlockState{});
   block_index_.clear();
   meetings_.clear();
+  meetings_in_block_.clear();
   findings_.clear();
   conflicts_ = 0;
   const std::uintptr_t variables[] = {
@@ -146,18 +147,27 @@ Known RaceRuntime::snapshot() const {
   return all;
 }
 
-void RaceRuntime::fence() {
-  learn(me_->acquired, me_->pending);
-  me_->pending = nullptr;
-  me_->fenced = snapshot();
+void RaceRuntime::fence(bool block_scope) {
+  learn(me_->acquired, me_->pending_in_block);
+  me_->pending_in_block = nullptr;
+  if (!block_scope) {
+    learn(me_->acquired, me_->pending);
+    me_->pending = nullptr;
+  }
+  me_->fenced_in_block = snapshot();
+  if (!block_scope) me_->fenced = me_->fenced_in_block;
   new_segment(*me_, *my_block_, my_number_);
 }
 
 void RaceRuntime::meet_at(const void* address, detail::Access kind) {
-  if (meetings_.empty() && !me_->fenced) return;
-  Known& here = meetings_[reinterpret_cast<std::uintptr_t>(address)];
+  if (meetings_.empty() && meetings_in_block_.empty() && !me_->fenced_in_block) return;
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  Known &here = meetings_[at], &in_block = meetings_in_block_[{at, my_block_->serial}];
   learn(me_->pending, here);
-  if (kind == detail::Access::atomic) learn(here, me_->fenced);
+  learn(me_->pending_in_block, in_block);
+  if (kind != detail::Access::atomic) return;
+  learn(here, me_->fenced);
+  learn(in_block, me_->fenced_in_block);
 }
 
 bool RaceRuntime::knows(const Segment& s) const {
@@ -217,6 +227,7 @@ void RaceRuntime::read(Cell& cell, const Record& now, std::uintptr_t address, bo
     return;  // as a moment ago
   if (in_shared && (cell.written_in != my_block_->unique || (now.mask & ~cell.written) != 0))
     report(true, now, Record{}, address);
+  if ((now.mask & cell.fresh) != 0) report(true, now, Record{}, address);
   if (conflicts(cell.last_write, now, in_shared)) report(false, now, cell.last_write, address);
   for (const Record& r : cell.since)  // atomics are kept there too
     if (r.is_write && conflicts(r, now, in_shared)) report(false, now, r, address);
@@ -232,6 +243,7 @@ void RaceRuntime::write(Cell& cell, const Record& now, std::uintptr_t address, b
     cell.written_in = my_block_->unique;
     cell.written = static_cast<std::uint8_t>(cell.written | now.mask);
   }
+  cell.fresh = static_cast<std::uint8_t>(cell.fresh & ~now.mask);
   const Record before = cell.last_write;
   if (now.is_atomic) {
     add_reader(cell, now, in_shared);
@@ -270,6 +282,15 @@ void RaceRuntime::track(detail::Access kind, std::uintptr_t address, std::size_t
       write(cell, now, a, shared);
     else
       read(cell, now, a, shared);
+  }
+}
+
+void RaceRuntime::device_memory(const void* address, std::size_t bytes, bool fresh) {
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  for (std::uintptr_t a = first; a < first + bytes; ++a) {
+    std::uint8_t& mask = shadow_.cell(a).fresh;
+    const auto bit = static_cast<std::uint8_t>(1u << a % kCellBytes);
+    mask = static_cast<std::uint8_t>(fresh ? mask | bit : mask & ~bit);
   }
 }
 

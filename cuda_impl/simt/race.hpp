@@ -13,12 +13,16 @@
 //   - fence and flag: the first thread passed __threadfence() and then an atomic on some address; the second
 //   did
 //     an atomic on that address later, and then passed __threadfence(). Both fences are needed (PTX ISA,
-//     "Memory Consistency Model", release and acquire patterns);
+//     "Memory Consistency Model", release and acquire patterns). With __threadfence_block() for either of
+//   them the two have to be threads of one block: the scope of both must include the other;
 //   - they belong to different launches.
 // Copies in flight (cp.async) race with every access to their target until the issuing thread has waited.
-// A read of shared memory that nobody of the block has written is reported too.
+// A read of shared memory that nobody of the block has written is reported too, and one of device memory that
+// nobody has written since it was allocated: no kernel, and no write, copy or fill of the host.
 #pragma once
+#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cuda_impl/simt/observer.hpp"
@@ -51,7 +55,8 @@ class RaceRuntime final : public Observer {
   void leave() override { t_race = nullptr; }
   void barrier(unsigned slot) override;
   void warp_sync(unsigned slot, unsigned first, std::uint32_t mask) override;
-  void fence() override;
+  void fence(bool block_scope) override;
+  void device_memory(const void* address, std::size_t bytes, bool fresh) override;
   void access(detail::Access kind, const void* address, std::size_t bytes, Site site) override;
 
   // From the compiler's callbacks; `pc` is where the access returns to.
@@ -78,8 +83,11 @@ class RaceRuntime final : public Observer {
     std::uint64_t segment = 0;
     std::uint32_t phase = 0, clock = 0;
     std::uint32_t lanes[32]{};  // lanes of the own warp are known up to these clocks
-    Known acquired, pending;    // known; will be known after the next fence
-    Known fenced;               // what the last fence published
+    Known acquired;             // known
+    Known pending;              // will be known after the next fence of device scope
+    Known pending_in_block;     // will be known after the next fence of any scope: published in this block
+    Known fenced;               // what the last fence of device scope published
+    Known fenced_in_block;      // what the last fence of any scope published, to this block
   };
   struct BlockState {
     std::uint32_t serial = 0, phase = 0;
@@ -121,7 +129,9 @@ class RaceRuntime final : public Observer {
   std::uint64_t blocks_ever_ = 0;
   dim3 block_shape_;
   unsigned block_threads_ = 0;
-  std::unordered_map<std::uintptr_t, Known> meetings_;  // what the fenced threads published at each atomic
+  // What the fenced threads published at each atomic: to all, and to each block (serial).
+  std::unordered_map<std::uintptr_t, Known> meetings_;
+  std::map<std::pair<std::uintptr_t, std::uint32_t>, Known> meetings_in_block_;
   ThreadState* me_ = nullptr;
   BlockState* my_block_ = nullptr;
   std::uint32_t my_number_ = 0;

@@ -102,7 +102,7 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
-void __tsan_atomic_thread_fence(int) { sinktrap::simt::detail::fence(); }
+void __tsan_atomic_thread_fence(int) { sinktrap::simt::detail::fence(false); }
 void __tsan_atomic_signal_fence(int) {}
 
 SINKTRAP_ACCESSES(1)

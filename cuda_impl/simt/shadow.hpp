@@ -29,6 +29,7 @@ struct Cell {
   Record since[4];
   std::uint64_t written_in = 0;  // shared memory: the block (its `unique`) whose writes `written` tells of
   std::uint8_t written = 0;      // mask
+  std::uint8_t fresh = 0;        // mask; device memory: bytes that nobody has written since it was allocated
 };
 
 inline constexpr std::uintptr_t kCellBytes = 2;

@@ -1,6 +1,8 @@
 // A planted defect for MemorySanitizer, and its twin.
 #include "cuda_impl/simt_msan/defects.hpp"
 
+#include <sanitizer/msan_interface.h>
+
 namespace sinktrap::simt {
 namespace {
 
@@ -25,6 +27,7 @@ __global__ void sums_kernel(float* out, const float* in) {
 bool unwritten_shared(bool defect) {
   auto* out = static_cast<float*>(allocate(32 * sizeof(float)));
   const bool ok = launch({1, 32}, neighbours_kernel, out, defect ? 31 : 32);
+  __msan_check_mem_is_initialized(out, 32 * sizeof(float));
   return release(out) && ok;
 }
 
@@ -33,6 +36,7 @@ bool unwritten_device(bool defect) {
   auto* in = static_cast<float*>(allocate(32 * sizeof(float)));
   fill(in, 0, (defect ? 31 : 32) * sizeof(float));
   const bool ok = launch({1, 8}, sums_kernel, out, in);
+  __msan_check_mem_is_initialized(out, 8 * sizeof(float));
   return release(in) && release(out) && ok;
 }
 

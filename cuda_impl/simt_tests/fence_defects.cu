@@ -55,6 +55,29 @@ __global__ void volatile_flag(bool defect, int* value, volatile int* flag, int* 
   }
 }
 
+// The same between the blocks of a grid with fences of one scope or the other, and within one block, where
+// that of the block is enough.
+__global__ void block_fence(bool between_blocks, bool wide, int* value, int* flag, int* out) {
+  const bool sender = between_blocks ? blockIdx.x == 0 : threadIdx.x == 0;
+  if (between_blocks ? threadIdx.x > 0 : threadIdx.x % 32 > 0) return;
+  const auto fence = [wide] {
+    if (wide)
+      __threadfence();
+    else
+      __threadfence_block();
+  };
+  if (sender) {
+    *value = 7;
+    fence();
+    atomicExch(flag, 1);
+  } else {
+    while (atomicAdd(flag, 0) == 0) {
+    }
+    fence();
+    *out = *value;  // defect: block_fence
+  }
+}
+
 constexpr int kSteps = 40;
 __global__ void count_and_look(volatile int* counter, int* seen) {
   int half_way = 0;
@@ -94,6 +117,18 @@ std::vector<Defect> fence_defects() {
        [](bool defect) {
          const Zeros<int> value(1), flag(1), out(1);
          return launch({2, 1}, volatile_flag, defect, value.get(), flag.get(), out.get());
+       }},
+      {"block_fence", file, in_global,
+       [](bool defect) {
+         const Zeros<int> value(1), flag(1), out(1);
+         return launch({2, 32}, block_fence, true, !defect, value.get(), flag.get(), out.get());
+       }},
+      // Between blocks it is the defect; in one block it is the twin.
+      {"block_fence", file, in_global,
+       [](bool defect) {
+         const Zeros<int> value(1), flag(1), out(1);
+         const unsigned blocks = defect ? 2 : 1;
+         return launch({blocks, 64}, block_fence, defect, false, value.get(), flag.get(), out.get());
        }},
   };
 }

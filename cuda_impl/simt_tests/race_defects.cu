@@ -47,6 +47,13 @@ __global__ void missing_second_syncwarp(bool defect, int* out) {
   out[t] = tile[t];
 }
 
+__global__ void unwritten_device(bool defect, short* values, int* out) {
+  const unsigned t = threadIdx.x;
+  if (!defect || t != kThreads - 1) values[t] = 1;
+  __syncthreads();
+  out[t] = values[t];  // defect: unwritten_device
+}
+
 // In the ascending order every read comes before the write: only who remembers readers can tell.
 __global__ void write_after_all_have_read(bool defect, int* out) {
   auto& value = shared<int, struct ReadByAll>();
@@ -167,6 +174,13 @@ std::vector<Defect> race_defects() {
        [](bool defect) {
          const Zeros<int> out(2 * 32);
          return launch({2, 32}, unwritten_in_later_block, defect, out.get());
+       }},
+      {"unwritten_device", file, "read of unwritten device allocation",
+       [](bool defect) {
+         const Zeros<int> out(kThreads);
+         auto* values = static_cast<short*>(allocate(kThreads * sizeof(short)));
+         const bool ok = launch({1, kThreads}, unwritten_device, defect, values, out.get());
+         return release(values) && ok;
        }},
       {"inter_block", file, in_global,
        [](bool defect) {

@@ -38,13 +38,38 @@ TEST(Mutants, EveryOneIsKilledAndWhatIsLegalSurvives) {
       EXPECT_EQ(m["outcome"], "passed");
       continue;
     }
+    if (m["kind"] == "unmutated") {
+      EXPECT_EQ(m["outcome"], "passed") << m;
+      continue;
+    }
     kinds.insert(m["kind"]);
     EXPECT_FALSE(m["report"].get<std::string>().empty()) << m;
     EXPECT_EQ(m["outcome"], m["kind"] == "equivalent" ? "equivalent" : "killed") << m;
     if (m["outcome"] == "killed") laws.insert(m["killed_by"]);
   }
   EXPECT_GE(kinds.size(), 10u);
+  if (!matrix.contains("kernel_mutants_skipped")) {
+    EXPECT_TRUE(kinds.count("concurrency"));
+  }
   EXPECT_GE(laws.size(), 10u);  // else one law would do all the work
+}
+
+// What refuses a fault of threads says where in the kernels it is.
+TEST(Mutants, FaultsOfThreadsAreNamedWithTheirPlace) {
+  const Ended e = program(
+      "mutants --json - tiled:stage_unpublished mma:wait_one_short decode:flag_without_fence '(unmutated "
+      "mma)'");
+  const Json matrix = Json::parse(e.out, nullptr, false);
+  if (e.code == 2) GTEST_SKIP() << "built without the race runtime: " << e.err;
+  EXPECT_EQ(e.code, 0) << e.err << e.out;
+  int killed = 0;
+  for (const Json& m : matrix["mutants"]) {
+    if (m["outcome"] != "killed") continue;
+    ++killed;
+    EXPECT_NE(m["reason"].get<std::string>().find("data race"), std::string::npos) << m;
+    EXPECT_NE(m["reason"].get<std::string>().find("cuda_impl/"), std::string::npos) << m;
+  }
+  EXPECT_EQ(killed, 3);
 }
 
 TEST(Mutants, ASurvivorMakesTheExitCodeOne) {
