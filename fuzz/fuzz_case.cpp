@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "cases/case.hpp"
 #include "properties/law.hpp"
@@ -42,9 +43,38 @@ bool affordable(const Case& c) {
   return elements(std::get<ShardCase>(c).layer, 8) < kMaxElements;
 }
 
-const Implementation& simt() {
-  static const auto opened = Implementation::open("simt");
-  return *std::get<std::shared_ptr<const Implementation>>(opened);
+// $SINKTRAP_FUZZ_IMPL: implementations, separated by ';', as in --impl.
+const std::vector<std::shared_ptr<const Implementation>>& implementations() {
+  static const auto all = [] {
+    const char* given = std::getenv("SINKTRAP_FUZZ_IMPL");
+    std::string names = given != nullptr && *given != 0 ? given : "simt";
+    std::vector<std::shared_ptr<const Implementation>> list;
+    for (std::size_t end = 0; !names.empty(); names.erase(0, end == std::string::npos ? end : end + 1)) {
+      end = names.find(';');
+      auto opened = Implementation::open(names.substr(0, end));
+      if (const auto* error = std::get_if<std::string>(&opened)) {
+        std::fprintf(stderr, "%s\n", error->c_str());
+        std::exit(2);
+      }
+      list.push_back(std::get<std::shared_ptr<const Implementation>>(opened));
+    }
+    return list;
+  }();
+  return all;
+}
+
+// $SINKTRAP_FUZZ_FINDINGS: a folder that gets a file for the failure, whole or not at all.
+void keep(const Law& law, const Implementation& implementation, const Judgement& j, const std::string& line) {
+  const char* folder = std::getenv("SINKTRAP_FUZZ_FINDINGS");
+  if (folder == nullptr || *folder == 0) return;
+  const std::string path = std::string(folder) + "/" + std::string(law.id) + ".finding";
+  const std::string beside = path + ".tmp";
+  if (std::FILE* file = std::fopen(beside.c_str(), "w")) {
+    std::fprintf(file, "# law: %s\n# impl: %s\n# target: fuzz_case\n# reason: %s\n%s\n",
+                 std::string(law.id).c_str(), implementation.argument().c_str(), j.reason.c_str(),
+                 line.c_str());
+    if (std::fclose(file) == 0) std::rename(beside.c_str(), path.c_str());
+  }
 }
 
 }  // namespace
@@ -67,10 +97,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!affordable(c)) return 0;
   for (const Law& law : laws()) {
     if (!law.applies(c)) continue;
-    const Judgement j = judge_case(law, c, simt());
-    if (is_bad(j.status))
+    for (const auto& implementation : implementations()) {
+      const Judgement j = judge_case(law, c, *implementation);
+      if (!is_bad(j.status)) continue;
+      keep(law, *implementation, j, printed);
       report(std::string(law.id) + ": " + j.reason + "\n  ./sinktrap check --law " + std::string(law.id) +
              " '" + printed + "'");
+    }
   }
   return 0;
 }
