@@ -116,6 +116,10 @@ struct StateCase {
 
 using Case = std::variant<LayoutCase, ForwardCase, StateCase, PackCase, ShardCase>;
 
+// Extents of a tensor that `put` can name (its number in words::put_tensors), with T tokens; -1 for an axis
+// that it does not have.
+std::array<std::int64_t, 4> put_extents(const LayerCase& c, std::int64_t T, std::size_t tensor);
+
 // The names of the kinds, in the order of the variant: layout forward state pack shard.
 std::string_view case_kind(const Case& c);
 

@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-std::string shown(std::string_view text) {
-  std::string clean;
-  for (char c : text.substr(0, 40)) clean += (c >= ' ' && c <= '~') ? c : '?';
-  return clean + (text.size() > 40 ? "..." : "");
-}
-
 }  // namespace
 
 Fields::Fields(std::string_view line) {
@@ -34,6 +28,7 @@ Fields::Fields(std::string_view line) {
   std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
   kind_ = line.substr(at, end - at);
   kind_column_ = at + 1;
+  fields_.reserve(24);  // more than any kind has
   while ((at = line.find_first_not_of(kBlanks, end)) != std::string_view::npos) {
     end = std::min(line.find_first_of(kBlanks, at), line.size());
     const std::string_view word = line.substr(at, end - at);
@@ -142,11 +137,11 @@ std::optional<Fields::Text> Fields::text(std::string_view key) {
   return Text{field->value, field->value_column};
 }
 
-void Fields::finish(std::string_view known) {
+void Fields::finish(std::string_view own, std::string_view common) {
   for (const Field& field : fields_)
     if (!field.used)
-      fail(field.column,
-           fmt::format("unknown field {} in a {} case, known are {}", shown(field.key), shown(kind_), known));
+      fail(field.column, fmt::format("unknown field {} in a {} case, known are {}{}{}", shown(field.key),
+                                     shown(kind_), own, common.empty() ? "" : " ", common));
 }
 
 }  // namespace sinktrap

@@ -40,8 +40,8 @@ class Fields {
   };
   std::optional<Text> text(std::string_view key);
 
-  // Refuses fields that nobody asked for.
-  void finish(std::string_view known);
+  // Refuses fields that nobody asked for; the known ones, those of the kind and those of a layer, are named.
+  void finish(std::string_view own, std::string_view common = {});
 
  private:
   struct Field {

@@ -8,11 +8,7 @@
 namespace sinktrap {
 namespace {
 
-// Longest piece of user text that an error repeats.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kShown = 40;
-  return text.size() <= kShown ? fmt::format("'{}'", text) : fmt::format("'{}...'", text.substr(0, kShown));
-}
+std::string quoted(std::string_view text) { return fmt::format("'{}'", shown(text)); }
 
 class ListParser {
  public:
@@ -119,6 +115,12 @@ std::string print_runs(const std::vector<std::int64_t>& list, std::size_t shorte
 }
 
 }  // namespace
+
+std::string shown(std::string_view text) {
+  std::string clean;
+  for (char c : text.substr(0, 40)) clean += (c >= ' ' && c <= '~') ? c : '?';
+  return clean + (text.size() > 40 ? "..." : "");
+}
 
 std::variant<std::int64_t, CaseError> parse_integer(std::string_view text, std::int64_t low,
                                                     std::int64_t high, std::string_view what) {

@@ -28,4 +28,8 @@ std::string print_list(const std::vector<std::int64_t>& list);
 std::variant<std::int64_t, CaseError> parse_integer(std::string_view text, std::int64_t low,
                                                     std::int64_t high, std::string_view what);
 
+// The beginning of a piece of user text as an error repeats it: at most 40 characters, on one line, '?' for
+// what does not print.
+std::string shown(std::string_view text);
+
 }  // namespace sinktrap

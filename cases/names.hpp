@@ -18,4 +18,19 @@ inline const std::vector<std::string_view> profiles = {"sglang", "strict"};
 inline const std::vector<std::string_view> steps = {"bind", "rebind_other", "rebind_invalid", "write",
                                                     "load", "unload",       "update",         "forward"};
 
+// Keys of each kind, in the order of `kinds`.
+inline constexpr std::string_view layer_fields =
+    "n H F R S layout w13 type gammas ranks fill put schedule seed";
+inline constexpr std::string_view layer_fields_without_w13 =
+    "n H F R S layout type ranks fill put schedule seed";
+inline constexpr std::string_view layout_fields =
+    "n H F profile gate_up_lora_a gate_up_lora_b down_lora_a down_lora_b";
+inline constexpr std::string_view forward_fields = "T slots tp";
+inline constexpr std::string_view state_fields = "steps";
+inline constexpr std::string_view pack_fields = "slot r tp tp_rank factors scaling";
+inline constexpr std::string_view shard_fields = "tp";
+// What can stand behind the extents of a buffer, after '/'.
+inline const std::vector<std::string_view> buffer_suffixes = {"type", "strides", "device", "at", "offset"};
+inline constexpr std::string_view no_extents = "scalar", all_slots = "all", no_slots = "none";
+
 }  // namespace sinktrap::words

@@ -38,18 +38,8 @@ void check_size(Fields& f, const LayerCase& c, double tokens, double features) {
                        bytes / std::pow(2.0, 30), CaseLimits::max_bytes >> 30));
 }
 
-std::int64_t tensor_extent(const LayerCase& c, std::int64_t T, std::size_t tensor, std::size_t axis) {
-  const std::int64_t outer = c.layout == ExpertLayout::shared ? 1 : c.d.n;
-  const auto& d = c.d;
-  const std::vector<std::vector<std::int64_t>> shapes = {{T, d.H},
-                                                         {T, d.n},
-                                                         {d.n, 2 * d.F, d.H},
-                                                         {d.n, d.H, d.F},
-                                                         {d.S, outer, 2 * d.R, d.H},
-                                                         {d.S, d.n, 2 * d.F, d.R},
-                                                         {d.S, d.n, d.R, d.F},
-                                                         {d.S, outer, d.H, d.R}};
-  return axis < shapes[tensor].size() ? shapes[tensor][axis] : -1;
+std::int64_t put_extent(const LayerCase& c, std::int64_t T, std::size_t tensor, std::size_t axis) {
+  return axis < 4 ? put_extents(c, T, tensor)[axis] : -1;
 }
 
 // put=nan@x:2:3,inf@w2:0:1:2
@@ -76,14 +66,14 @@ void parse_puts(Fields& f, LayerCase& c, std::int64_t T) {
     std::size_t from = first;
     while (from < item.size()) {
       const std::size_t next = std::min(item.find(':', from + 1), item.size());
-      const std::int64_t extent = tensor_extent(c, T, tensor, put.index.size());
+      const std::int64_t extent = put_extent(c, T, tensor, put.index.size());
       if (extent < 0) return f.fail(column + from, fmt::format("put: too many indices for {}", put.tensor));
       auto parsed = parse_integer(item.substr(from + 1, next - from - 1), 0, extent - 1, "put index");
       if (auto* error = std::get_if<CaseError>(&parsed)) return f.fail(column + from + 1, error->what);
       put.index.push_back(std::get<std::int64_t>(parsed));
       from = next;
     }
-    if (tensor_extent(c, T, tensor, put.index.size()) >= 0)
+    if (put_extent(c, T, tensor, put.index.size()) >= 0)
       return f.fail(column, fmt::format("put: too few indices for {}", put.tensor));
     if (c.put.size() == 1024) return f.fail(column, "more than 1024 places in put");
     c.put.push_back(std::move(put));
@@ -117,8 +107,6 @@ LayerCase parse_layer(Fields& f, bool with_w13) {
   return c;
 }
 
-constexpr std::string_view kLayerFields = "n H F R S layout w13 type gammas ranks fill put schedule seed";
-
 Case parse_forward(Fields& f) {
   ForwardCase c;
   const std::int64_t T = f.integer("T", 0, CaseLimits::max_tokens);
@@ -132,7 +120,7 @@ Case parse_forward(Fields& f) {
     f.fail(f.text("tp")->column, fmt::format("tp must divide F = {}, found {}", c.layer.d.F, c.tp));
   if (f.ok()) parse_puts(f, c.layer, T);
   check_size(f, c.layer, static_cast<double>(T), static_cast<double>(c.layer.d.F));
-  f.finish(fmt::format("T slots tp {}", kLayerFields));
+  f.finish(words::forward_fields, words::layer_fields);
   return c;
 }
 
@@ -155,7 +143,7 @@ Case parse_pack(Fields& f) {
   if (f.ok()) parse_puts(f, c.layer, 0);
   check_size(f, c.layer, static_cast<double>(c.r),
              static_cast<double>(c.layer.d.F) * static_cast<double>(c.tp));
-  f.finish("slot r tp tp_rank factors scaling n H F R S layout type ranks fill put schedule seed");
+  f.finish(words::pack_fields, words::layer_fields_without_w13);
   return c;
 }
 
@@ -165,7 +153,7 @@ Case parse_shard(Fields& f) {
   c.tp = f.integer("tp", 1, 1 << 16);
   if (f.ok()) parse_puts(f, c.layer, 0);
   check_size(f, c.layer, 0, static_cast<double>(c.layer.d.F));
-  f.finish("tp n H F R S layout type ranks fill put schedule seed");
+  f.finish(words::shard_fields, words::layer_fields_without_w13);
   return c;
 }
 
@@ -178,7 +166,7 @@ Case parse_state(Fields& f) {
   else
     f.fail(f.kind_column(), "field steps= is missing in a state case");
   check_size(f, c.layer, 0, static_cast<double>(c.layer.d.F));
-  f.finish(fmt::format("steps {}", kLayerFields));
+  f.finish(words::state_fields, words::layer_fields);
   return c;
 }
 
@@ -188,7 +176,7 @@ void parse_buffer(Fields& f, std::string_view key, BufferCase& b) {
   if (!text) return f.fail(f.kind_column(), fmt::format("field {}= is missing in a layout case", key));
   const auto extents = [&](std::string_view value, std::size_t column) {
     std::vector<std::int64_t> list;
-    if (value == "scalar") return list;
+    if (value == words::no_extents) return list;
     std::size_t at = 0;
     while (true) {
       const std::size_t end = std::min(value.find('x', at), value.size());
@@ -265,11 +253,20 @@ Case parse_layout(Fields& f) {
   }
   if (f.ok() && placed != 0 && placed != SINKTRAP_BUFFER_COUNT)
     f.fail(f.kind_column(), "at= must stand at all four buffers or at none");
-  f.finish("n H F profile gate_up_lora_a gate_up_lora_b down_lora_a down_lora_b");
+  f.finish(words::layout_fields);
   return c;
 }
 
 }  // namespace
+
+std::array<std::int64_t, 4> put_extents(const LayerCase& c, std::int64_t T, std::size_t tensor) {
+  const std::int64_t outer = c.layout == ExpertLayout::shared ? 1 : c.d.n;
+  const auto& d = c.d;
+  const std::array<std::int64_t, 4> all[] = {
+      {T, d.H, -1, -1},           {T, d.n, -1, -1},         {d.n, 2 * d.F, d.H, -1}, {d.n, d.H, d.F, -1},
+      {d.S, outer, 2 * d.R, d.H}, {d.S, d.n, 2 * d.F, d.R}, {d.S, d.n, d.R, d.F},    {d.S, outer, d.H, d.R}};
+  return all[tensor];
+}
 
 std::variant<Case, CaseError> parse_case(std::string_view line) {
   Fields f(line);

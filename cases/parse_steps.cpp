@@ -47,13 +47,13 @@ class StepParser {
         break;
       case Step::Kind::update: {
         const std::string_view word = next();
-        if (word != "all")
-          s.ids = word == "none" ? std::vector<std::int64_t>{} : list(word, CaseLimits::max_slots);
+        if (word != words::all_slots)
+          s.ids = word == words::no_slots ? std::vector<std::int64_t>{} : list(word, CaseLimits::max_slots);
         break;
       }
       case Step::Kind::forward: {
         const std::string_view word = next();
-        if (word != "none") {
+        if (word != words::no_slots) {
           const auto slots = list(word, 4096);
           s.slots.assign(slots.begin(), slots.end());
         }

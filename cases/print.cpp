@@ -1,6 +1,8 @@
 // Canonical text of a case. Fields in a fixed order; optional ones only where they differ from their default.
+// Appends to one string: a fuzzer prints a case for every execution.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include <charconv>
 
 #include "cases/case.hpp"
 #include "cases/lists.hpp"
@@ -10,110 +12,142 @@
 namespace sinktrap {
 namespace {
 
-template <class T>
-std::string list_text(const std::vector<T>& list) {
-  return print_list(std::vector<std::int64_t>(list.begin(), list.end()));
-}
+class Printer {
+ public:
+  std::string take() { return std::move(text_); }
 
-std::string_view layout_word(ExpertLayout l) { return words::expert_layouts[static_cast<std::size_t>(l)]; }
-
-std::string dimensions(const LayerCase& c) {
-  return fmt::format("n={} H={} F={} R={} S={} layout={}", c.d.n, c.d.H, c.d.F, c.d.R, c.d.S,
-                     layout_word(c.layout));
-}
-
-std::string put_text(const Put& p) {
-  return fmt::format("{}@{}:{}", words::puts[static_cast<std::size_t>(p.what)], p.tensor,
-                     fmt::join(p.index, ":"));
-}
-
-// What follows the fields of the kind: fill, put, schedule, seed.
-std::string contents(const LayerCase& c) {
-  std::string text = fmt::format(" fill={}", words::fills[static_cast<std::size_t>(c.fill)]);
-  for (std::size_t i = 0; i < c.put.size(); ++i) text += (i == 0 ? " put=" : ",") + put_text(c.put[i]);
-  if (c.schedule != 0) text += fmt::format(" schedule={}", c.schedule);
-  return text + fmt::format(" seed={}", c.seed);
-}
-
-std::string types(const LayerCase& c, bool with_w13) {
-  std::string text;
-  if (with_w13) text += fmt::format(" w13={}", words::w13_layouts[static_cast<std::size_t>(c.w13)]);
-  text += fmt::format(" type={}", element_name(c.type));
-  if (c.gammas != c.type) text += fmt::format(" gammas={}", element_name(c.gammas));
-  return text + fmt::format(" ranks={}", list_text(c.ranks));
-}
-
-std::string buffer_text(const BufferCase& b) {
-  std::string text = b.shape.empty() ? "scalar" : fmt::format("{}", fmt::join(b.shape, "x"));
-  if (auto e = element_from_dl(b.dtype); !e)
-    text += fmt::format("/type={}.{}.{}", b.dtype.code, b.dtype.bits, b.dtype.lanes);
-  else if (*e != Element::bf16)
-    text += fmt::format("/type={}", element_name(*e));
-  if (b.strides)
-    text += b.strides->empty() ? "/strides=scalar" : fmt::format("/strides={}", fmt::join(*b.strides, "x"));
-  if (b.device.device_type != kDLCPU || b.device.device_id != 0)
-    text += fmt::format("/device={}.{}", static_cast<std::int64_t>(b.device.device_type), b.device.device_id);
-  if (b.address) text += fmt::format("/at={}", *b.address);
-  if (b.byte_offset != 0) text += fmt::format("/offset={}", b.byte_offset);
-  return text;
-}
-
-std::string step_text(const Step& s) {
-  using Kind = Step::Kind;
-  const std::string_view name = words::steps[static_cast<std::size_t>(s.kind)];
-  switch (s.kind) {
-    case Kind::bind:
-    case Kind::rebind_other:
-    case Kind::rebind_invalid:
-      return fmt::format("{}:{}", name, s.seed);
-    case Kind::write:
-    case Kind::load:
-      return fmt::format("{}:{}:{}:{}", name, s.slot, s.r, s.seed);
-    case Kind::unload:
-      return fmt::format("{}:{}", name, s.slot);
-    case Kind::update:
-      return fmt::format("{}:{}", name, !s.ids ? "all" : s.ids->empty() ? "none" : list_text(*s.ids));
-    case Kind::forward:
-      return fmt::format("{}:{}:{}", name, s.slots.empty() ? "none" : list_text(s.slots), s.seed);
+  void operator()(const LayoutCase& c) {
+    put("layout n=", c.n);
+    if (c.H != SINKTRAP_ANY) put(" H=", c.H);
+    if (c.F != SINKTRAP_ANY) put(" F=", c.F);
+    put(" profile=", words::profiles[static_cast<std::size_t>(c.profile)]);
+    for (std::size_t i = 0; i < c.buffers.size(); ++i) {
+      put(" ", buffer_name(static_cast<std::int32_t>(i)), "=");
+      buffer(c.buffers[i]);
+    }
   }
-  return "";
-}
+  void operator()(const ForwardCase& c) {
+    put("forward T=", c.T(), " ");
+    dimensions(c.layer);
+    types(c.layer, true);
+    if (!c.slots.empty()) list(" slots=", c.slots);
+    if (c.tp != 1) put(" tp=", c.tp);
+    contents(c.layer);
+  }
+  void operator()(const StateCase& c) {
+    put("state ");
+    dimensions(c.layer);
+    types(c.layer, true);
+    contents(c.layer);
+    const char* separator = " steps=";
+    for (const Step& s : c.steps) {
+      put(separator);
+      step(s);
+      separator = ";";
+    }
+  }
+  void operator()(const PackCase& c) {
+    put("pack ");
+    dimensions(c.layer);
+    types(c.layer, false);
+    put(" slot=", c.slot, " r=", c.r);
+    if (c.tp != 1) put(" tp=", c.tp, " tp_rank=", c.tp_rank);
+    put(" factors=", words::factors[static_cast<std::size_t>(c.factors)]);
+    put(" scaling=", fmt::format("{}", static_cast<float>(c.scaling)));
+    contents(c.layer);
+  }
+  void operator()(const ShardCase& c) {
+    put("shard ");
+    dimensions(c.layer);
+    types(c.layer, false);
+    put(" tp=", c.tp);
+    contents(c.layer);
+  }
 
-struct Printer {
-  std::string operator()(const LayoutCase& c) const {
-    std::string text = fmt::format("layout n={}", c.n);
-    if (c.H != SINKTRAP_ANY) text += fmt::format(" H={}", c.H);
-    if (c.F != SINKTRAP_ANY) text += fmt::format(" F={}", c.F);
-    text += fmt::format(" profile={}", words::profiles[static_cast<std::size_t>(c.profile)]);
-    for (std::size_t i = 0; i < c.buffers.size(); ++i)
-      text += fmt::format(" {}={}", buffer_name(static_cast<std::int32_t>(i)), buffer_text(c.buffers[i]));
-    return text;
+ private:
+  template <class... Parts>
+  void put(const Parts&... parts) {
+    (append(parts), ...);
   }
-  std::string operator()(const ForwardCase& c) const {
-    std::string text = fmt::format("forward T={} {}{}", c.T(), dimensions(c.layer), types(c.layer, true));
-    if (!c.slots.empty()) text += fmt::format(" slots={}", list_text(c.slots));
-    if (c.tp != 1) text += fmt::format(" tp={}", c.tp);
-    return text + contents(c.layer);
+  void append(std::string_view s) { text_ += s; }
+  template <class I>
+  requires std::is_integral_v<I>
+  void append(I v) {
+    char digits[24];
+    text_.append(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
   }
-  std::string operator()(const StateCase& c) const {
-    std::vector<std::string> steps;
-    for (const Step& s : c.steps) steps.push_back(step_text(s));
-    return fmt::format("state {}{}{} steps={}", dimensions(c.layer), types(c.layer, true), contents(c.layer),
-                       fmt::join(steps, ";"));
+
+  template <class T>
+  void list(std::string_view key, const std::vector<T>& list) {
+    put(key, print_list(std::vector<std::int64_t>(list.begin(), list.end())));
   }
-  std::string operator()(const PackCase& c) const {
-    std::string text =
-        fmt::format("pack {}{} slot={} r={}", dimensions(c.layer), types(c.layer, false), c.slot, c.r);
-    if (c.tp != 1) text += fmt::format(" tp={} tp_rank={}", c.tp, c.tp_rank);
-    return text +
-           fmt::format(" factors={} scaling={}", words::factors[static_cast<std::size_t>(c.factors)],
-                       static_cast<float>(c.scaling)) +
-           contents(c.layer);
+  void joined(const std::vector<std::int64_t>& list, std::string_view separator) {
+    for (std::size_t i = 0; i < list.size(); ++i) put(i == 0 ? std::string_view{} : separator, list[i]);
   }
-  std::string operator()(const ShardCase& c) const {
-    return fmt::format("shard {}{} tp={}{}", dimensions(c.layer), types(c.layer, false), c.tp,
-                       contents(c.layer));
+
+  void dimensions(const LayerCase& c) {
+    put("n=", c.d.n, " H=", c.d.H, " F=", c.d.F, " R=", c.d.R, " S=", c.d.S);
+    put(" layout=", words::expert_layouts[static_cast<std::size_t>(c.layout)]);
   }
+  void types(const LayerCase& c, bool with_w13) {
+    if (with_w13) put(" w13=", words::w13_layouts[static_cast<std::size_t>(c.w13)]);
+    put(" type=", element_name(c.type));
+    if (c.gammas != c.type) put(" gammas=", element_name(c.gammas));
+    list(" ranks=", c.ranks);
+  }
+  // What follows the fields of the kind: fill, put, schedule, seed.
+  void contents(const LayerCase& c) {
+    put(" fill=", words::fills[static_cast<std::size_t>(c.fill)]);
+    for (std::size_t i = 0; i < c.put.size(); ++i) {
+      const Put& p = c.put[i];
+      put(i == 0 ? " put=" : ",", words::puts[static_cast<std::size_t>(p.what)], "@", p.tensor, ":");
+      joined(p.index, ":");
+    }
+    if (c.schedule != 0) put(" schedule=", c.schedule);
+    put(" seed=", c.seed);
+  }
+  void extents(const std::vector<std::int64_t>& list) {
+    if (list.empty()) put(words::no_extents);
+    joined(list, "x");
+  }
+  void buffer(const BufferCase& b) {
+    extents(b.shape);
+    if (auto e = element_from_dl(b.dtype); !e)
+      put("/type=", unsigned{b.dtype.code}, ".", unsigned{b.dtype.bits}, ".", unsigned{b.dtype.lanes});
+    else if (*e != Element::bf16)
+      put("/type=", element_name(*e));
+    if (b.strides) {
+      put("/strides=");
+      extents(*b.strides);
+    }
+    if (b.device.device_type != kDLCPU || b.device.device_id != 0)
+      put("/device=", static_cast<std::int64_t>(b.device.device_type), ".", b.device.device_id);
+    if (b.address) put("/at=", *b.address);
+    if (b.byte_offset != 0) put("/offset=", b.byte_offset);
+  }
+  void step(const Step& s) {
+    using Kind = Step::Kind;
+    put(words::steps[static_cast<std::size_t>(s.kind)], ":");
+    switch (s.kind) {
+      case Kind::bind:
+      case Kind::rebind_other:
+      case Kind::rebind_invalid:
+        return put(s.seed);
+      case Kind::write:
+      case Kind::load:
+        return put(s.slot, ":", s.r, ":", s.seed);
+      case Kind::unload:
+        return put(s.slot);
+      case Kind::update:
+        if (!s.ids) return put(words::all_slots);
+        return s.ids->empty() ? put(words::no_slots) : list("", *s.ids);
+      case Kind::forward:
+        s.slots.empty() ? put(words::no_slots) : list("", s.slots);
+        return put(":", s.seed);
+    }
+  }
+
+  std::string text_;
 };
 
 }  // namespace
@@ -126,6 +160,10 @@ bool BufferCase::operator==(const BufferCase& o) const {
 
 std::string_view case_kind(const Case& c) { return words::kinds[c.index()]; }
 
-std::string print_case(const Case& c) { return std::visit(Printer{}, c); }
+std::string print_case(const Case& c) {
+  Printer printer;
+  std::visit(printer, c);
+  return printer.take();
+}
 
 }  // namespace sinktrap

@@ -1,40 +1,49 @@
-// A plain main for a fuzz target: every argument is a file; a .cases file is taken line by line (comments are
-// fed too: they are inputs like any other), any other file as one input. So gcc and ctest run the corpus
-// without libFuzzer.
+// A plain main for a fuzz target: every argument is a file or a folder of files; what is in one is said in
+// fuzz/files.hpp. So gcc and ctest run the corpus without libFuzzer.
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
-#include <string>
+#include <filesystem>
+
+#include "fuzz/files.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
 
-void feed(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+namespace fs = std::filesystem;
+
+// The number of inputs; negative when a file cannot be read.
+int replay(const std::string& path) {
+  const auto inputs = sinktrap::fuzz::read_inputs(path);
+  if (const auto* why = std::get_if<std::string>(&inputs)) {
+    std::fprintf(stderr, "%s\n", why->c_str());
+    return -1;
+  }
+  const auto& list = std::get<std::vector<sinktrap::fuzz::Input>>(inputs);
+  for (const auto& input : list)
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.bytes.data()), input.bytes.size());
+  return static_cast<int>(list.size());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int inputs = 0;
+  int total = 0;
   for (int i = 1; i < argc; ++i) {
-    const std::string path = argv[i];
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      std::fprintf(stderr, "%s: cannot be read\n", path.c_str());
-      return 2;
-    }
-    if (path.size() > 6 && path.compare(path.size() - 6, 6, ".cases") == 0) {
-      for (std::string line; std::getline(file, line); ++inputs) feed(line);
+    std::vector<std::string> files;
+    std::error_code error;
+    if (fs::is_directory(argv[i], error)) {
+      for (const auto& file : fs::recursive_directory_iterator(argv[i]))
+        if (file.is_regular_file()) files.push_back(file.path().string());
     } else {
-      std::ostringstream text;
-      text << file.rdbuf();
-      feed(text.str());
-      ++inputs;
+      files.emplace_back(argv[i]);
+    }
+    for (const std::string& file : files) {
+      const int inputs = replay(file);
+      if (inputs < 0) return 2;
+      total += inputs;
     }
   }
-  std::printf("%d inputs\n", inputs);
-  return inputs > 0 ? 0 : 2;
+  std::printf("%d inputs\n", total);
+  return total > 0 ? 0 : 2;
 }

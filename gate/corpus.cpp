@@ -40,7 +40,7 @@ const std::vector<Suite>& suites() {
       {"smoke", "small cases of every kind, a minute", {"smoke.cases"}, 5000, 40},
       {"conformance",
        "tile edges, real shapes, all kinds; the gate for a kernel change",
-       {"smoke.cases", "conformance.cases", "real.cases"},
+       {"smoke.cases", "conformance.cases", "real/layers.cases"},
        12000,
        100},
   };

@@ -156,8 +156,13 @@ std::string table_fault(const Table* t) {
   const int given =
       (m.allocate != nullptr) + (m.release != nullptr) + (m.write != nullptr) + (m.read != nullptr);
   if (given != 0 && given != 4) return "the table must have all four memory functions, or none";
-  if (given == 0 && t->device.device_type != kDLCPU)
-    return "a device other than the CPU needs the memory functions";
+  // Read as a number: a value outside of the enumeration must not be loaded as one. 31 is the largest that
+  // its bits hold; DLPack 0.6 names 1 to 13.
+  std::int32_t device = 0;
+  std::memcpy(&device, &t->device.device_type, sizeof device);
+  if (device < 1 || device > 15)
+    return fmt::format("the table's device type {} is none of DLPack's 1..15", device);
+  if (given == 0 && device != kDLCPU) return "a device other than the CPU needs the memory functions";
   if (!(t->capabilities & (SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32)))
     return "the table declares no storage type (bf16, f16, f32)";
   if (!(t->capabilities & (SINKTRAP_CAN_INTERLEAVED | SINKTRAP_CAN_CONTIGUOUS)))
@@ -176,8 +181,13 @@ std::string capability_names(std::uint64_t bits) {
 }
 
 std::string Implementation::last_error() const {
+  // It becomes part of a line of a report, whatever the library put in it.
+  constexpr std::size_t kLongest = 400;
   const char* text = table_->last_error ? table_->last_error() : nullptr;
-  return text ? text : "";
+  std::string line = text ? std::string(text, strnlen(text, kLongest)) : "";
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return line;
 }
 
 std::shared_ptr<const Implementation> Implementation::from_table(const Table* table, std::string argument,

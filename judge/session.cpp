@@ -233,11 +233,14 @@ Session::Derived Session::derived(const char* name, const std::vector<std::int64
   }
   if (d.verdict.code != SINKTRAP_OK) return d;
   const auto found = extents(view);
-  if (element_from_dl(view.dtype) != type_ || view.data == nullptr || !is_contiguous(view) ||
-      !std::equal(found.begin(), found.end(), shape.begin(), shape.end()))
+  // Extents first: whether a descriptor is contiguous can only be read where it has the axes that it names.
+  if (element_from_dl(view.dtype) != type_ || view.data == nullptr ||
+      !std::equal(found.begin(), found.end(), shape.begin(), shape.end()) || !is_contiguous(view))
     stop(Status::failed,
-         fmt::format("derived operand {} has shape [{}], expected [{}] of the storage type, contiguous", name,
-                     fmt::join(found, ","), fmt::join(shape, ",")));
+         fmt::format("derived operand {} has {} [{}], expected [{}] of the storage type, contiguous", name,
+                     found.size() == shape.size() ? "shape" : fmt::format("{} axes", found.size()),
+                     found.size() == shape.size() ? fmt::format("{}", fmt::join(found, ",")) : "...",
+                     fmt::join(shape, ",")));
   d.operand = Tensor(type_, shape);
   d.address = first_byte(view);
   const auto bytes = d.operand.bytes();

@@ -1,7 +1,9 @@
 #include "properties/generators.hpp"
 
+#include "cases/names.hpp"
 #include "judge/layouts.hpp"
 #include "properties/draw.hpp"
+#include "properties/neighbours.hpp"
 #include "properties/shrink.hpp"
 
 namespace sinktrap {
@@ -69,9 +71,7 @@ Case limits_case(int size) {
   auto& d = c.layer.d;
   for (std::int64_t* extent : {&d.n, &d.H, &d.F, &d.R, &d.S})
     if (!one_in(3)) *extent = 1;
-  if (d.n == 1) c.layer.layout = ExpertLayout::shared;
-  c.layer.ranks.resize(static_cast<std::size_t>(d.S));
-  for (std::int64_t& r : c.layer.ranks) r = std::min(r, d.R);
+  repair(c.layer);
   c.slots = token_slots(one_in(8) ? 0 : pick(1, 3), d.S);
   return c;
 }
@@ -113,23 +113,13 @@ Case hostile_case(int size) {
       {{5, Fill::dense}, {2, Fill::lattice}, {2, Fill::subnormal}, {2, Fill::huge}, {1, Fill::zero}});
   ForwardCase c = std::get<ForwardCase>(forward_case(size, fill));
   if (c.T() == 0 || !one_in(2)) return c;
-  const auto& d = c.layer.d;
-  const std::int64_t outer = c.layer.layout == ExpertLayout::shared ? 1 : d.n;
-  const std::vector<std::pair<const char*, std::vector<std::int64_t>>> tensors = {
-      {"x", {c.T(), d.H}},
-      {"gammas", {c.T(), d.n}},
-      {"w13", {d.n, 2 * d.F, d.H}},
-      {"w2", {d.n, d.H, d.F}},
-      {"gate_up_lora_a", {d.S, outer, 2 * d.R, d.H}},
-      {"gate_up_lora_b", {d.S, d.n, 2 * d.F, d.R}},
-      {"down_lora_a", {d.S, d.n, d.R, d.F}},
-      {"down_lora_b", {d.S, outer, d.H, d.R}}};
   for (std::int64_t count = pick(1, 3); count > 0; --count) {
-    const auto& [name, shape] = tensors[static_cast<std::size_t>(pick(0, 7))];
+    const auto tensor = static_cast<std::size_t>(pick(0, 7));
     Put put;
     put.what = static_cast<Put::What>(pick(0, 3));
-    put.tensor = name;
-    for (const std::int64_t extent : shape) put.index.push_back(pick(0, extent - 1));
+    put.tensor = words::put_tensors[tensor];
+    for (const std::int64_t extent : put_extents(c.layer, c.T(), tensor))
+      if (extent > 0) put.index.push_back(pick(0, extent - 1));
     c.layer.put.push_back(std::move(put));
   }
   return c;

@@ -1,6 +1,7 @@
 // Generated layouts: valid ones, near misses, and everything that a descriptor can hold.
 #include "judge/layouts.hpp"
 #include "properties/draw.hpp"
+#include "properties/neighbours.hpp"
 
 namespace sinktrap::draw {
 namespace {
@@ -15,9 +16,7 @@ std::int64_t wild_extent(const LayoutCase& c) {
     case 2:
       return c.n;
     case 3:
-      return *rc::gen::element<std::int64_t>(0, 1, -1, std::int64_t{1} << 31, std::int64_t{1} << 62,
-                                             INT64_MAX, INT64_MIN, INT64_MAX / 2 + 1,
-                                             -(std::int64_t{1} << 62));
+      return *rc::gen::elementOf(std::vector<std::int64_t>(kWildExtents.begin(), kWildExtents.end()));
     default:
       return pick(0, 40);
   }

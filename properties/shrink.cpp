@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "judge/layouts.hpp"
+#include "properties/neighbours.hpp"
 
 namespace sinktrap {
 namespace {
@@ -34,24 +35,16 @@ class Candidates {
   std::vector<Case> list_;
 };
 
-// Keeps ranks, layout and put consistent after an extent changed.
-void repair(LayerCase& c) {
-  if (c.d.n == 1) c.layout = ExpertLayout::shared;
-  c.ranks.resize(static_cast<std::size_t>(c.d.S), 0);
-  for (std::int64_t& r : c.ranks) r = std::min(r, c.d.R);
-  c.put.clear();
-}
-
-// Steps that every case with a layer has. `fix` repairs what lies beside the layer.
-template <class C, class Fix>
-void layer_steps(Candidates<C>& out, const C& from, Fix&& fix) {
+// Steps that every case with a layer has.
+template <class C>
+void layer_steps(Candidates<C>& out, const C& from) {
   const LayerCase& l = from.layer;
   const auto extent = [&](std::int64_t Dimensions::*field, std::int64_t low) {
     for (const std::int64_t to : smaller_extents(l.d.*field, low))
       out.add([&](C& c) {
         c.layer.d.*field = to;
         repair(c.layer);
-        fix(c);
+        repair(c);
       });
   };
   extent(&Dimensions::n, 1);
@@ -63,7 +56,7 @@ void layer_steps(Candidates<C>& out, const C& from, Fix&& fix) {
     for (const std::int64_t to : smaller_extents(l.ranks[s], 0))
       out.add([&](C& c) {
         c.layer.ranks[s] = to;
-        fix(c);
+        repair(c);
       });
   out.add([](C& c) { c.layer.put.clear(); });
   out.add([](C& c) {
@@ -80,10 +73,6 @@ void layer_steps(Candidates<C>& out, const C& from, Fix&& fix) {
 
 std::vector<Case> smaller(const ForwardCase& from) {
   Candidates<ForwardCase> out(from);
-  const auto fix = [](ForwardCase& c) {
-    for (std::int32_t& s : c.slots) s = std::min<std::int32_t>(s, static_cast<std::int32_t>(c.layer.d.S) - 1);
-    if (c.layer.d.F % c.tp != 0) c.tp = 1;
-  };
   const std::size_t T = from.slots.size();
   const auto keep = [&](std::size_t first, std::size_t count) {
     out.add([&](ForwardCase& c) {
@@ -99,7 +88,7 @@ std::vector<Case> smaller(const ForwardCase& from) {
     for (std::size_t t = 0; t < T && t < 16; ++t) keep(t, 1);
     keep(0, T - 1);
   }
-  layer_steps(out, from, fix);
+  layer_steps(out, from);
   for (std::size_t t = 0; t < T && t < 16; ++t) {
     out.add([&](ForwardCase& c) { c.slots[t] = -1; });
     if (from.slots[t] > 0) out.add([&](ForwardCase& c) { c.slots[t] = 0; });
@@ -112,12 +101,11 @@ std::vector<Case> smaller(const ForwardCase& from) {
 
 std::vector<Case> smaller(const PackCase& from) {
   Candidates<PackCase> out(from);
-  const auto fix = [](PackCase& c) { c.slot = std::min(c.slot, c.layer.d.S - 1); };
   out.add([](PackCase& c) {
     c.tp = 1;
     c.tp_rank = 0;
   });
-  layer_steps(out, from, fix);
+  layer_steps(out, from);
   for (const std::int64_t to : smaller_extents(from.r, 0)) out.add([&](PackCase& c) { c.r = to; });
   out.add([](PackCase& c) { c.scaling = 1.0; });
   out.add([](PackCase& c) { c.factors = Factors::separate; });
@@ -125,14 +113,14 @@ std::vector<Case> smaller(const PackCase& from) {
   for (const std::int64_t to : smaller_extents(from.tp, 1))
     out.add([&](PackCase& c) {
       c.tp = to;
-      c.tp_rank = std::min(c.tp_rank, to - 1);
+      repair(c);
     });
   return out.take();
 }
 
 std::vector<Case> smaller(const ShardCase& from) {
   Candidates<ShardCase> out(from);
-  layer_steps(out, from, [](ShardCase&) {});
+  layer_steps(out, from);
   for (const std::int64_t to : smaller_extents(from.tp, 1)) out.add([&](ShardCase& c) { c.tp = to; });
   return out.take();
 }
@@ -149,15 +137,7 @@ std::vector<Case> smaller(const StateCase& from) {
   if (steps.size() > 1)
     for (std::size_t i = steps.size(); i-- > 0;)
       out.add([&](StateCase& c) { c.steps.erase(c.steps.begin() + static_cast<std::ptrdiff_t>(i)); });
-  const auto fix = [](StateCase& c) {
-    for (Step& s : c.steps) {
-      if (s.kind == Step::Kind::write) {
-        s.slot = std::min(s.slot, c.layer.d.S - 1);
-        s.r = std::min(s.r, c.layer.d.R);
-      }
-    }
-  };
-  layer_steps(out, from, fix);
+  layer_steps(out, from);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& s = steps[i];
     if (s.slots.size() > 1) {
