@@ -10,6 +10,7 @@
 #include "cases/case.hpp"
 #include "gate/nightly/bounds.hpp"
 #include "gate/nightly/files.hpp"
+#include "properties/law.hpp"
 
 namespace sinktrap::nightly {
 namespace fs = std::filesystem;
@@ -137,16 +138,20 @@ Finding read_target_finding(std::string_view text, const std::string& target) {
         f.line = line;
         ++lines;
       });
-  const bool parses = lines == 1 && std::holds_alternative<Case>(parse_case(f.line));
-  if (parses && !f.law.empty() && !f.implementation.empty()) {
+  if (f.law.empty() || f.implementation.empty() || f.reason.empty()) {
+    f.kind = "unreadable";
+    f.place = f.law.empty() ? "a finding without a law" : f.law;
+    f.note = "the target's file was not complete; its bytes are kept";
+  } else if (lines == 1 && find_law(f.law) != nullptr && std::holds_alternative<Case>(parse_case(f.line))) {
     f.kind = "law";
     return f;
+  } else {
+    f.kind = "bytes";
+    f.place = f.law;
   }
-  f.kind = "unreadable";
-  f.place = f.law.empty() ? "a finding without a law" : f.law;
-  f.note = "the target's file was not complete; its bytes are kept";
   f.law.clear();
   f.line.clear();
+  f.implementation.clear();
   return f;
 }
 

@@ -52,7 +52,8 @@ std::string finding_text(const Finding& finding);
 std::optional<Finding> parse_finding(std::string_view text);
 
 // The file that a target writes: "# law: ...", "# impl: ...", "# target: ...", "# reason: ..." and the case
-// line. What cannot be understood is a finding of kind "unreadable"; its bytes stay.
+// line (fuzz/protocol.hpp). A sentence that is no law of the registry, about a reader or a plug-in, is a
+// finding of kind "bytes", and what cannot be understood one of kind "unreadable".
 Finding read_target_finding(std::string_view text, const std::string& target);
 
 class FindingStore {

@@ -181,7 +181,8 @@ class Fuzzing {
     const int code = job.process->code();
     job.process.reset();
     write_whole(c_.folders.logs() / fmt::format("{}.{}.log", t.name, job.index), job.log.text());
-    const fs::path artifact = job.log.artifact();
+    fs::path artifact = job.log.artifact();
+    if (!asked && code != 0 && artifact.empty()) artifact = last_input(t, job);
     if (!artifact.empty()) take_out(t, artifact, job.log.initialised());
     const std::int64_t fresh = collect(c_.folders, c_.store, t, job.index, &job.log);
     r.found += fresh;
@@ -195,6 +196,21 @@ class Fuzzing {
                                job.log.said().empty() ? job.log.summary() : job.log.said());
     else if (++repeats_[job.target] >= Bounds::repeats)
       r.given_up = fmt::format("{} runs in a row found only what is known", Bounds::repeats);
+  }
+
+  // A process that a signal ended without a word (the kernel does so when memory is short) has left the input
+  // in a file of its own: it becomes an artifact like libFuzzer's. Empty when it had come to no input.
+  fs::path last_input(const Target& t, const Job& job) const {
+    const fs::path lane = c_.folders.lane(t.name, job.index);
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(lane / "findings", error))
+      if (entry.path().extension() == ".case") return {};
+    auto bytes = read_whole(lane / "findings" / (t.name + ".current"));
+    if (!bytes || bytes->empty() || (*bytes)[0] == 0) return {};
+    bytes->resize(std::min(bytes->size(), bytes->find('\n')));
+    const fs::path artifact = lane / "artifacts" / ("crash-" + digest(*bytes));
+    write_whole(artifact, *bytes);
+    return artifact;
   }
 
   // An input that fails while the seeds are run would end every run there: it is taken out of the copy of the
@@ -233,7 +249,13 @@ std::int64_t collect(const Folders& folders, FindingStore& store, const Target& 
   const fs::path lane = folders.lane(target.name, job);
   std::error_code error;
   std::vector<fs::path> written, artifacts;
-  for (const auto& entry : fs::directory_iterator(lane / "findings", error)) written.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(lane / "findings", error)) {
+    // A file that never got its name, and the input that was executed last.
+    if (entry.path().extension() == ".tmp" || entry.path().extension() == ".current")
+      fs::remove(entry.path(), error);
+    else
+      written.push_back(entry.path());
+  }
   for (const auto& entry : fs::directory_iterator(lane / "artifacts", error))
     artifacts.push_back(entry.path());
   std::sort(written.begin(), written.end());
@@ -244,18 +266,11 @@ std::int64_t collect(const Folders& folders, FindingStore& store, const Target& 
   for (const fs::path& path : artifacts)
     if (written.size() == 1 && kind_of(path) == "crash") unit = path;
   for (const fs::path& path : written) {
-    if (path.filename().string()[0] == '.' || path.extension() == ".tmp") {
-      fs::remove(path, error);  // never got its name
-      continue;
-    }
     Finding f = read_target_finding(read_whole(path, Bounds::input_bytes).value_or(""), target.name);
     const bool known = store.seen(f.raw_key()) > 0;
-    if (f.kind == "unreadable") {
-      store.add_raw(std::move(f), path);
-    } else {
-      store.add_raw(std::move(f), unit);
-      fs::remove(path, error);
-    }
+    // Without libFuzzer's unit the target's own file is what there is of bytes.
+    store.add_raw(std::move(f), f.kind == "law" || (f.kind == "bytes" && !unit.empty()) ? unit : path);
+    fs::remove(path, error);
     fresh += !known;
   }
   for (const fs::path& path : artifacts) {
@@ -269,7 +284,9 @@ std::int64_t collect(const Folders& folders, FindingStore& store, const Target& 
     f.target = target.name;
     f.kind = kind;
     f.first_seen = utc_now();
-    if (log != nullptr) {
+    if (log != nullptr && log->artifact().empty()) {
+      f.reason = f.place = "its process ended without a report";
+    } else if (log != nullptr) {
       f.reason = log->said().empty() ? log->summary() : log->said();
       f.place = fmt::format("{}{}{}", log->summary(), log->frame().empty() ? "" : " in ", log->frame());
     }

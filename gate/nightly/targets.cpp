@@ -43,8 +43,10 @@ std::variant<std::vector<Target>, std::string> read_targets(const fs::path& list
                     [](const std::string& f) { return f.compare(0, 6, "-dict=") == 0; });
     if (!has_dictionary && fs::exists(dictionary, error))
       target.flags.push_back("-dict=" + dictionary.string());
-    const fs::path seeds = corpus / "seeds" / target.name;
-    if (fs::is_directory(seeds, error)) target.seeds = seeds;
+    // The build makes a file of every seed; without it the folder of the sources, where a file may be one
+    // too.
+    for (const fs::path& seeds : {list.parent_path() / "seeds" / target.name, corpus / "seeds" / target.name})
+      if (target.seeds.empty() && fs::is_directory(seeds, error)) target.seeds = seeds;
     targets.push_back(std::move(target));
   }
   if (targets.empty()) return fmt::format("nightly: {}: it names no target", list.string());

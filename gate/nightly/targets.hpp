@@ -16,7 +16,8 @@ struct Target {
 };
 
 // `list` is written by the build, a line for each target: its name and its flags; the programs lie beside it.
-// Seeds are in `corpus`/seeds/NAME. The error is one line: what is missing, and what to do.
+// Seeds are in the folder seeds/NAME there, else in `corpus`/seeds/NAME. The error is one line: what is
+// missing, and what to do.
 std::variant<std::vector<Target>, std::string> read_targets(const std::filesystem::path& list,
                                                             const std::filesystem::path& corpus,
                                                             const std::filesystem::path& dictionary);

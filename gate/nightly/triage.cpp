@@ -180,7 +180,8 @@ std::vector<std::pair<std::string, std::string>> target_environment(
 Finding triage(const Guard& guard, Finding f, const fs::path& input, const TriageOptions& o) {
   f.triaged = true;
   clean_scratch(o);
-  if (f.line.empty() && !input.empty() && f.kind != "unreadable") {
+  const bool is_crash = f.kind != "unreadable" && f.kind != "bytes" && f.kind != "law";
+  if (f.line.empty() && !input.empty() && is_crash) {
     // Of a target that reads lines, the input may be one.
     const std::string bytes = read_whole(input).value_or("");
     const auto parsed = parse_case(bytes);

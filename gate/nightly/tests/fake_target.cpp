@@ -3,6 +3,7 @@
 //   fake_quiet   finds nothing
 //   fake_law     finds that a law fails, after the first input
 //   fake_crash   leaves an artifact, after the first input
+//   fake_killed  is killed without a word, after the first input
 //   fake_broken  ends before its first input
 // With a file as argument it ends with code 77 when the file begins with "bad". $FAKE_PIDS is a folder where
 // every process writes its number; with $FAKE_NOTHING no target finds anything.
@@ -46,7 +47,7 @@ int law(const std::string& prefix) {
   const std::string folder = from_environment("SINKTRAP_FUZZ_FINDINGS");
   std::string implementation = from_environment("SINKTRAP_FUZZ_IMPL");
   if (implementation.empty()) implementation = "simt";
-  const fs::path path = fs::path(folder) / "fake.finding";
+  const fs::path path = fs::path(folder) / "fake_law-0123.case";
   std::ofstream(path.string() + ".tmp") << "# law: load-leaves-no-trace\n# impl: " << implementation
                                         << "\n# target: fake_law\n# reason: it differs\n"
                                         << kLine << "\n";
@@ -94,6 +95,11 @@ int main(int argc, char** argv) {
   if (from_environment("FAKE_NOTHING").empty()) {
     if (name == "fake_law") return law(prefix);
     if (name == "fake_crash") return crash(prefix);
+    if (name == "fake_killed") {
+      std::ofstream(fs::path(from_environment("SINKTRAP_FUZZ_FINDINGS")) / "fake_killed.current")
+          << "bad end\n";
+      std::raise(SIGKILL);
+    }
   }
   const auto start = std::chrono::steady_clock::now();
   for (int k = 1; std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds;

@@ -78,10 +78,24 @@ TEST(TargetFinding, TheAgreedFileIsUnderstood) {
 
 TEST(TargetFinding, ACutOffFileIsAFindingStill) {
   const std::string whole = std::string("# law: x\n# impl: y\n# reason: z\n") + kLine + "\n";
-  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, std::size_t{20}, std::size_t{60}}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, std::size_t{20}}) {
     const Finding f = read_target_finding(whole.substr(0, size), "fuzz_pack");
     EXPECT_EQ(f.kind, "unreadable") << size;
     EXPECT_TRUE(f.line.empty());
+  }
+}
+
+TEST(TargetFinding, WhatIsNoLawOfTheRegistryIsAboutBytes) {
+  for (const char* line : {kLine, "no case at all", "# input: \\x00\\xff"}) {
+    const Finding f = read_target_finding(
+        std::string(
+            "# law: a refusal is one line\n# impl: -\n# target: fuzz_case_text\n# reason: it has two\n") +
+            line + "\n",
+        "fuzz_case_text");
+    EXPECT_EQ(f.kind, "bytes") << line;
+    EXPECT_EQ(f.place, "a refusal is one line");
+    EXPECT_EQ(f.reason, "it has two");
+    EXPECT_TRUE(f.law.empty() && f.line.empty());
   }
 }
 
