@@ -1,6 +1,7 @@
 # Switches of the build and the flags that every target gets.
 option(SINKTRAP_SANITIZE "Build with address and undefined-behaviour sanitizers" OFF)
 option(SINKTRAP_FUZZ "Build the libFuzzer targets (clang)" OFF)
+set(SINKTRAP_FUZZ_ENGINE "-fsanitize=fuzzer" CACHE STRING "What the fuzz targets are linked with ($LIB_FUZZING_ENGINE of OSS-Fuzz)")
 set(SINKTRAP_CUDA "AUTO" CACHE STRING "Build the kernels for a GPU: AUTO (where nvcc is), ON, OFF")
 set_property(CACHE SINKTRAP_CUDA PROPERTY STRINGS AUTO ON OFF)
 
