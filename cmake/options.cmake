@@ -3,6 +3,7 @@ option(SINKTRAP_SANITIZE "Build with address and undefined-behaviour sanitizers"
 option(SINKTRAP_FUZZ "Build the libFuzzer targets (clang)" OFF)
 option(SINKTRAP_COVERAGE "Build with source-based coverage (clang)" OFF)
 option(SINKTRAP_MSAN "Build the kernels and the executor alone, with MemorySanitizer (clang)" OFF)
+set(SINKTRAP_FUZZ_ENGINE "-fsanitize=fuzzer" CACHE STRING "What the fuzz targets are linked with ($LIB_FUZZING_ENGINE of OSS-Fuzz)")
 set(SINKTRAP_CUDA "AUTO" CACHE STRING "Build the kernels for a GPU: AUTO (where nvcc is), ON, OFF")
 set_property(CACHE SINKTRAP_CUDA PROPERTY STRINGS AUTO ON OFF)
 

@@ -47,6 +47,17 @@ struct MutantsArguments {
 };
 int mutants_command(const MutantsArguments& arguments);
 
+// A night: hours of fuzzing, the nightly tests and the kill matrix within a budget (docs/nightly.md).
+constexpr double kDefaultNightHours = 8;  // from one working day to the next
+struct NightlyArguments {
+  std::optional<double> hours, seconds;  // the budget; one of them
+  int jobs = 0;
+  std::vector<std::string> implementations;  // empty: those that the targets judge by themselves
+  std::string out, targets, build, mutate;   // empty: the places in this source tree
+  bool dry_run = false;
+};
+int nightly_command(const NightlyArguments& arguments);
+
 int list_command(const std::string& what);
 
 // One line on stderr, exit code 2.

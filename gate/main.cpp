@@ -117,6 +117,32 @@ int main(int argc, char** argv) {
   mutants_app->add_option("--out", mutants.folder, "folder for the line of the running case")
       ->capture_default_str();
 
+  sinktrap::NightlyArguments nightly;
+  CLI::App* nightly_app = app.add_subcommand("nightly",
+                                             "Fuzz, minimise, test and report within a budget (exit 1 if "
+                                             "anything was found); ./sinktrap builds for it");
+  nightly_app->add_option("--hours", nightly.hours, "the budget (default: 8 hours)")
+      ->check(CLI::Range(0.0, 1e4));
+  nightly_app->add_option("--seconds", nightly.seconds, "the budget in seconds")->check(CLI::Range(0.0, 1e7));
+  nightly_app->add_option("--jobs", nightly.jobs, "processes at once (default: one for each processor)")
+      ->check(CLI::Range(1, 1024));
+  nightly_app
+      ->add_option("--out", nightly.out, "folder of corpus, findings and reports (default: build/nightly)")
+      ->type_name("DIR");
+  nightly_app
+      ->add_option("--impl", nightly.implementations,
+                   std::string(kImplementationHelp) + " (default: what the fuzz targets judge)")
+      ->type_name("IMPL")
+      ->allow_extra_args(false);
+  nightly_app
+      ->add_option("--targets", nightly.targets,
+                   "list of fuzz targets (default: build/fuzz/fuzz/targets.txt)")
+      ->type_name("FILE");
+  nightly_app
+      ->add_option("--build", nightly.build, "build folder whose nightly tests run (default: the program's)")
+      ->type_name("DIR");
+  nightly_app->add_flag("--dry-run", nightly.dry_run, "print how the budget would be shared, and stop");
+
   std::string what;
   CLI::App* list_app =
       app.add_subcommand("list", "implementations, laws, mutants, suites, statuses or faults");
@@ -133,8 +159,8 @@ int main(int argc, char** argv) {
     bool known = argc < 2 || argv[1][0] == '-';
     for (const CLI::App* command : app.get_subcommands({})) known = known || command->check_name(argv[1]);
     if (!known)
-      line =
-          fmt::format("unknown command {}; expected run, check, validate, replay, mutants or list", argv[1]);
+      line = fmt::format(
+          "unknown command {}; expected run, check, validate, replay, mutants, nightly or list", argv[1]);
     for (char& c : line)
       if (c == '\n') c = ' ';
     return sinktrap::bad_input(line + "; see sinktrap --help");
@@ -147,5 +173,6 @@ int main(int argc, char** argv) {
   }
   if (*replay_app) return sinktrap::replay_command(replay);
   if (*mutants_app) return sinktrap::mutants_command(mutants);
+  if (*nightly_app) return sinktrap::nightly_command(nightly);
   return sinktrap::list_command(what);
 }

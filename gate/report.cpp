@@ -13,12 +13,6 @@ namespace {
 
 std::int64_t count(const LawResult& r, Status s) { return r.counts[static_cast<std::size_t>(s)]; }
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string table(const RunResult& result, const ImplementationResult& mine) {
   std::size_t width = 3;
   for (const Law* law : result.laws) width = std::max(width, law->id.size());
@@ -77,7 +71,15 @@ std::string failure_block(const RunResult& result, const ImplementationResult& m
          fmt::format("  repeat  {}\n", repeat_command(*mine.implementation, law, shrunk ? f.shrunk : f.line));
 }
 
-std::string escaped(const std::string& text) {
+}  // namespace
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string xml_escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -99,8 +101,6 @@ std::string escaped(const std::string& text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string repeat_command(const Implementation& implementation, const Law& law, const std::string& line) {
   return fmt::format("./sinktrap check --impl {} --law {} {}", shell_quoted(implementation.argument()),
@@ -139,20 +139,20 @@ std::string junit_report(const RunResult& result) {
     std::string cases;
     for (std::size_t l = 0; l < result.laws.size(); ++l) {
       const LawResult& r = mine.laws[l];
-      const std::string head =
-          fmt::format("    <testcase classname=\"{}\" name=\"{}\"", escaped(mine.implementation->argument()),
-                      escaped(std::string(result.laws[l]->sentence)));
+      const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
+                                           xml_escaped(mine.implementation->argument()),
+                                           xml_escaped(std::string(result.laws[l]->sentence)));
       if (r.bad() > 0) {
         ++failures;
         const Failure& f = r.failures.front();
-        cases +=
-            fmt::format("{}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n", head,
-                        escaped(fmt::format("{} of {} cases: {}", r.bad(), r.cases(), f.judgement.reason)),
-                        escaped(f.shrunk.empty() ? f.line : f.shrunk));
+        cases += fmt::format(
+            "{}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n", head,
+            xml_escaped(fmt::format("{} of {} cases: {}", r.bad(), r.cases(), f.judgement.reason)),
+            xml_escaped(f.shrunk.empty() ? f.line : f.shrunk));
       } else if (r.cases() > 0 && r.cases() == count(r, Status::skipped) + count(r, Status::unsupported)) {
         ++skipped;
         cases += fmt::format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head,
-                             escaped(r.notes.empty() ? "no case" : r.notes.begin()->first));
+                             xml_escaped(r.notes.empty() ? "no case" : r.notes.begin()->first));
       } else {
         cases += head + "/>\n";
       }
@@ -160,7 +160,8 @@ std::string junit_report(const RunResult& result) {
     text += fmt::format(
         "  <testsuite name=\"sinktrap {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}  "
         "</testsuite>\n",
-        escaped(mine.implementation->argument()), result.suite, result.laws.size(), failures, skipped, cases);
+        xml_escaped(mine.implementation->argument()), result.suite, result.laws.size(), failures, skipped,
+        cases);
   }
   return text + "</testsuites>\n";
 }

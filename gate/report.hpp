@@ -6,6 +6,10 @@
 
 namespace sinktrap {
 
+// One word for a shell; text for XML or HTML, control characters as spaces.
+std::string shell_quoted(const std::string& text);
+std::string xml_escaped(const std::string& text);
+
 // The command that judges one line again, for a shell: the line is quoted.
 std::string repeat_command(const Implementation& implementation, const Law& law, const std::string& line);
 
