@@ -93,7 +93,7 @@ class Runner {
       for (const Failure& f : mine.laws[l].failures) failing.push_back({result_.laws[l], f.line});
     if (failing.empty()) return;
     progress_.note("comparing with known faults");
-    mine.lineup = line_up(mine.implementation, failing, options_.folder, options_.workers);
+    mine.lineup = line_up(mine.implementation, failing, {options_.lineup, options_.folder, options_.workers});
   }
 
   // Corpus lines first, then generated cases law by law in turn.

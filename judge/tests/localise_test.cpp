@@ -37,7 +37,8 @@ std::vector<std::string> lines_of(decltype(Table::forward) forward) {
   static Table table;
   table = *reference::f64_table();
   table.forward = forward;
-  return localise(five_tokens(), *Implementation::from_table(&table, "wrong", ""));
+  const auto found = localise(five_tokens(), *Implementation::from_table(&table, "wrong", ""));
+  return found ? found->lines : std::vector<std::string>{};
 }
 
 bool contains(const std::vector<std::string>& lines, const std::string& text) {
