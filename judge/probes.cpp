@@ -39,10 +39,23 @@ void first_gamma(ForwardInputs& in, double value) {
   in.independent = false;
 }
 
+void half_gammas(ForwardInputs& in) {
+  if (in.d.n == 1) return equal_gammas(in, 1);
+  zero(in.gammas);
+  for (std::int64_t t = 0; t < in.T(); ++t)
+    for (const std::int64_t e : {std::int64_t{0}, in.d.n - 1}) in.gammas.set(t * in.d.n + e, 0.5);
+  in.independent = false;
+}
+
 void even_activations(ForwardInputs& in, double value) {
   one_coordinate(in);
   for (std::int64_t t = 0; t < in.T(); ++t) in.x.set(t * in.d.H, value);
-  for (std::int64_t i = 0; i < in.gammas.size(); ++i) in.gammas.set(i, in.gammas.at(i) * 0x1p-6);
+}
+
+void only_expert(ForwardInputs& in, std::int64_t e) {
+  const std::int64_t rows = 2 * in.d.F * in.d.H;
+  for (std::int64_t i = 0; i < in.w13.size(); ++i)
+    if (i / rows != e) in.w13.set(i, 0);
 }
 
 void swept_activations(ForwardInputs& in, int round) {
@@ -52,17 +65,18 @@ void swept_activations(ForwardInputs& in, int round) {
     in.x.set(t * in.d.H, static_cast<double>((t * kSweepRounds + round) * 5 % 97) / 4 - 12);
 }
 
-void first_feature_out(ForwardInputs& in, bool plain) {
+void first_feature_out(ForwardInputs& in, Weight weight, Experts experts) {
   zero(in.w2);
-  for (std::int64_t e = 0; e < in.d.n; ++e)
+  for (std::int64_t e = 0; e < (experts == Experts::all ? in.d.n : 1); ++e)
     for (std::int64_t h = 0; h < in.d.H; ++h)
-      in.w2.set((e * in.d.H + h) * in.d.F, plain ? 1 : 1 + static_cast<double>(h % 8) / 8);
+      in.w2.set((e * in.d.H + h) * in.d.F,
+                weight == Weight::one ? 1 : 1.125 + static_cast<double>(h % 7) / 8);
   in.independent = false;
 }
 
 void many_bits_in_w2(ForwardInputs& in) {
   Random random(1, 0);
-  for (std::int64_t i = 0; i < in.w2.size(); ++i) in.w2.set(i, random.normal());
+  for (std::int64_t i = 0; i < in.w2.size(); ++i) in.w2.set(i, 0x1p-6 * random.normal());
   in.independent = false;
 }
 
