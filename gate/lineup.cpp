@@ -285,14 +285,22 @@ void find_stage_of(const std::shared_ptr<const Implementation>& implementation,
 
 }  // namespace
 
+std::optional<LineupMode> find_lineup_mode(std::string_view name) {
+  constexpr std::string_view kNames[] = {"all", "parts", "where", "off"};
+  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
+  if (at == std::end(kNames)) return std::nullopt;
+  return static_cast<LineupMode>(at - std::begin(kNames));
+}
+
 Lineup line_up(const std::shared_ptr<const Implementation>& implementation,
                const std::vector<FailingCase>& failing, const LineupOptions& options) {
   Lineup result;
+  if (options.mode == LineupMode::off) return result;
   const auto explained = [&] {
     return !result.suspects.empty() && result.suspects.front().matched == result.compared;
   };
   if (options.mode == LineupMode::all) Room(implementation, choose(failing), options).run(result);
-  if (options.mode != LineupMode::none && !explained()) try_parts(implementation, failing, options, result);
+  if (options.mode != LineupMode::where && !explained()) try_parts(implementation, failing, options, result);
   if (!explained()) find_stage_of(implementation, failing, options, result);
   return result;
 }

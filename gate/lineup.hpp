@@ -3,7 +3,9 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "judge/stage.hpp"
@@ -34,8 +36,10 @@ struct FailingCase {
   std::string line;
 };
 
-// What is tried: known faults, primitive suspects and localising; without the known faults; localising alone.
-enum class LineupMode : std::uint8_t { all, parts, none };
+// What is tried: known faults, primitive suspects and localising; without the known faults; localising alone;
+// nothing.
+enum class LineupMode : std::uint8_t { all, parts, where, off };
+std::optional<LineupMode> find_lineup_mode(std::string_view name);
 
 struct LineupOptions {
   LineupMode mode = LineupMode::all;
