@@ -90,6 +90,9 @@ int run_command(const RunArguments& a) {
   options.timeout_seconds = a.timeout;
   options.folder = a.folder;
   options.progress = true;
+  const auto line_up = find_lineup_mode(a.line_up);
+  if (!line_up) return bad_input(fmt::format("--line-up {}: expected all, parts, where or off", a.line_up));
+  options.lineup = *line_up;
   try {
     const RunResult result = run_suite(*implementations, std::get<std::vector<CorpusEntry>>(corpus), options);
     if (a.json != "-" && a.junit != "-") fmt::print("{}", text_report(result));

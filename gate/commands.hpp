@@ -15,6 +15,7 @@ struct RunArguments {
   std::uint64_t seed = 1;
   int jobs = 0;  // 0: as many as there are processors
   double timeout = 60;
+  std::string line_up = "all";  // all, parts, where or off: LineupMode
   std::string json, junit, folder = ".sinktrap";
 };
 int run_command(const RunArguments& arguments);

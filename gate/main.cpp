@@ -46,6 +46,11 @@ int main(int argc, char** argv) {
   run_app->add_option("--timeout", run.timeout, "seconds that one case may take")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 1e6));
+  run_app
+      ->add_option("--line-up", run.line_up,
+                   "what is said about a failing implementation: all, parts (without known faults), where "
+                   "(only the place) or off")
+      ->capture_default_str();
   run_app->add_option("--json", run.json, "write a JSON report (- is stdout)")->type_name("FILE");
   run_app->add_option("--junit", run.junit, "write a JUnit XML report (- is stdout)")->type_name("FILE");
   run_app->add_option("--out", run.folder, "folder for running and failing case lines")

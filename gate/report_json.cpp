@@ -34,6 +34,10 @@ Json lineup_json(const Lineup& lineup) {
   j["suspects"] = Json::array();
   for (const Suspect& s : lineup.suspects)
     j["suspects"].push_back({{"mutant", s.name}, {"what", s.what}, {"matched", s.matched}});
+  j["parts_compared"] = lineup.parts_compared;
+  j["parts"] = Json::array();
+  for (const Suspect& s : lineup.parts) j["parts"].push_back({{"what", s.what}, {"matched", s.matched}});
+  j["stage"] = lineup.stage;
   j["localised_on"] = lineup.localised_on;
   j["localisation"] = lineup.localisation;
   return j;
@@ -89,7 +93,7 @@ std::string json_report(const RunResult& result) {
         law["failures"].push_back(failure_json(*mine.implementation, *result.laws[l], f));
       implementation["laws"].push_back(std::move(law));
     }
-    if (mine.lineup.compared > 0) implementation["lineup"] = lineup_json(mine.lineup);
+    if (!mine.lineup.empty()) implementation["lineup"] = lineup_json(mine.lineup);
     report["implementations"].push_back(std::move(implementation));
   }
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -91,9 +91,13 @@ class Runner {
     std::vector<FailingCase> failing;
     for (std::size_t l = 0; l < mine.laws.size(); ++l)
       for (const Failure& f : mine.laws[l].failures) failing.push_back({result_.laws[l], f.line});
+    // The small ones behind the others: they say less, but some faults are found in large cases alone.
+    for (std::size_t l = 0; l < mine.laws.size(); ++l)
+      for (const Failure& f : mine.laws[l].failures)
+        if (!f.shrunk.empty() && f.shrunk != f.line) failing.push_back({result_.laws[l], f.shrunk});
     if (failing.empty()) return;
     progress_.note("comparing with known faults");
-    mine.lineup = line_up(mine.implementation, failing, options_.folder, options_.workers);
+    mine.lineup = line_up(mine.implementation, failing, {options_.lineup, options_.folder, options_.workers});
   }
 
   // Corpus lines first, then generated cases law by law in turn.

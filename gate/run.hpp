@@ -24,6 +24,7 @@ struct RunOptions {
   double timeout_seconds = 60;  // the largest corpus case takes 4 s of processor time on the CPU executor
   std::string folder;           // where running and failing cases are written
   bool progress = false;
+  LineupMode lineup = LineupMode::all;
 };
 
 struct Failure {

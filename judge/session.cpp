@@ -39,13 +39,18 @@ Verdict consistent(std::int32_t returned, const Verdict& verdict, const char* op
 }
 
 void require_guards(const Buffer& b, const char* operation) {
-  if (const std::string where = b.broken_guard(); !where.empty())
+  if (const std::string where = b.broken_guard(); !where.empty()) {
+    Transcript::note(kNoteWrote);
     stop(Status::failed, fmt::format("{} wrote {}", operation, where));
+  }
 }
 void require_unchanged(const Buffer& b, const char* operation) {
   require_guards(b, operation);
-  if (const std::string what = b.changed(); !what.empty())
+  if (const std::string what = b.changed(); !what.empty()) {
+    Transcript::note(std::string_view(operation).substr(0, 9) == "a refused" ? kNoteRefusedWrote
+                                                                             : kNoteWrote);
     stop(Status::failed, fmt::format("{} wrote into its input: {}", operation, what));
+  }
 }
 
 void require_type(const Implementation& implementation, const ForwardInputs& in) {
@@ -186,7 +191,7 @@ Pool Session::read_pool() const {
   Pool pool;
   for (std::size_t i = 0; i < pool_.size(); ++i) {
     pool[i] = pool_[i]->read();
-    Transcript::record(pool[i]);
+    Transcript::record(kPoolEntry, pool[i]);
   }
   return pool;
 }
@@ -219,7 +224,7 @@ Session::Output Session::forward(const Tensor& x, const Tensor& gammas, const Te
     require_guards(bo, "forward");
   check_untouched("forward");
   Output output{v, bo.read()};
-  Transcript::record(output.out);
+  Transcript::record(kOutEntry, output.out);
   return output;
 }
 
@@ -248,7 +253,7 @@ Session::Derived Session::derived(const char* name, const std::vector<std::int64
     std::memcpy(bytes.data(), d.address, bytes.size());
   else if (implementation_.table().memory.read(bytes.data(), d.address, bytes.size()) != SINKTRAP_OK)
     stop(Status::failed, fmt::format("memory.read of {} failed: {}", name, implementation_.last_error()));
-  Transcript::record(d.operand);
+  Transcript::record(name, d.operand);
   return d;
 }
 
@@ -262,6 +267,7 @@ sinktrap_declaration Session::declaration() const {
 
 void must_succeed(const Implementation& implementation, const Verdict& verdict, std::string_view operation) {
   if (verdict.code == SINKTRAP_OK) return;
+  Transcript::note(kNoteVerdict);
   const std::string error = implementation.last_error();
   const Status status = verdict.code == SINKTRAP_UNSUPPORTED ? Status::unsupported : Status::failed;
   stop(status, fmt::format("{} was refused: {}{}{}", operation, verdict_to_text(verdict),
@@ -270,6 +276,7 @@ void must_succeed(const Implementation& implementation, const Verdict& verdict, 
 
 void must_equal(const Verdict& found, const Verdict& expected, std::string_view operation) {
   if (found == expected) return;
+  Transcript::note(kNoteVerdict);
   stop(Status::failed, fmt::format("{} gave the verdict '{}', expected '{}'", operation,
                                    verdict_to_text(found), verdict_to_text(expected)));
 }
@@ -302,7 +309,7 @@ ShardResult shard(const Implementation& implementation, const Pool& full, std::i
     else
       require_unchanged(*out[i], "a refused shard");
     r.shard[i] = out[i]->read();
-    Transcript::record(r.shard[i]);
+    Transcript::record("shard", r.shard[i]);
   }
   return r;
 }
@@ -329,7 +336,7 @@ FactorResult factor_call(const Implementation& implementation, FactorCall call, 
   else
     require_unchanged(out, operation);
   FactorResult result{v, out.read()};
-  Transcript::record(result.factor);
+  Transcript::record(operation, result.factor);
   return result;
 }
 

@@ -11,8 +11,9 @@ struct Row {
   int fault;
   Mutant mutant;
 };
-constexpr Row kRows[] = {
-#define X(NAME, kind, what, report) {PLAIN_FAULT_##NAME, {#NAME, #kind, what, report}},
+const Row kRows[] = {
+#define X(NAME, kind, stage, what, report) \
+  {PLAIN_FAULT_##NAME, {#NAME, #kind, what, report, find_stage(#stage)}},
 #include "mutants/plain_c/plain_faults.def"
 #undef X
 };
@@ -29,10 +30,11 @@ const std::vector<Mutant>& mutants() {
   return all;
 }
 
-std::shared_ptr<const Implementation> select_mutant(int index) {
+std::shared_ptr<const Implementation> select_mutant(int index, int also) {
   // The honest library is the first row.
   const Row& row = kRows[index + 1];
   plain_selected = row.fault;
+  plain_also = kRows[also + 1].fault;
   return Implementation::from_table(sinktrap_implementation(SINKTRAP_ABI_VERSION),
                                     fmt::format("mutant {}", row.mutant.name), "");
 }

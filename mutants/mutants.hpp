@@ -2,16 +2,20 @@
 // the program runs (mutants/plain_c/plain_faults.def).
 #pragma once
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "judge/implementation.hpp"
+#include "judge/stage.hpp"
 
 namespace sinktrap {
 
 struct Mutant {
   std::string_view name, kind;    // "up_half_at_r", "layout"
   std::string_view what, report;  // what is wrong; the public report it stands for
+  // Where it sits; none for what is refused before any case, for what is legal, and for faults of threads.
+  std::optional<Stage> stage = std::nullopt;
   // No legal test can see the difference (proof in plain_fault.h): it has to survive.
   bool equivalent() const { return kind == "equivalent"; }
   // It has to survive.
@@ -24,9 +28,10 @@ struct Mutant {
 // All but the honest one, in the order of the list.
 const std::vector<Mutant>& mutants();
 
-// plain_c with fault `index` of mutants(), or without one. The selection is of the whole process and lasts
-// until the next call: there is only ever one mutant, so whoever judges one does it in a worker process.
+// plain_c with fault `index` of mutants(), or without one; `also` is a second fault beside it. The selection
+// is of the whole process and lasts until the next call: there is only ever one mutant, so whoever judges one
+// does it in a worker process.
 constexpr int kUnmutated = -1;
-std::shared_ptr<const Implementation> select_mutant(int index);
+std::shared_ptr<const Implementation> select_mutant(int index, int also = kUnmutated);
 
 }  // namespace sinktrap

@@ -5,9 +5,19 @@
 #include <algorithm>
 
 #include "judge/compare.hpp"
+#include "judge/transcript.hpp"
 #include "reference/table.hpp"
 
 namespace sinktrap {
+namespace {
+
+void require_equal(const Judgement& j, std::string_view after, std::string_view note) {
+  if (j.status == Status::passed) return;
+  Transcript::note(note);
+  stop(j.status, fmt::format("after {}: {}", after, j.reason), j.details);
+}
+
+}  // namespace
 
 const Implementation& model_implementation() {
   static const auto model = Implementation::from_table(reference::f64_table(), "reference", "");
@@ -28,7 +38,7 @@ void compare_pools(const Session& found, const Session& model, std::string_view 
   const Pool a = found.read_pool(), b = model.read_pool();
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Judgement j = compare_bits(b[i], a[i], buffer_name(static_cast<std::int32_t>(i)));
-    if (j.status != Status::passed) stop(j.status, fmt::format("after {}: {}", after, j.reason), j.details);
+    require_equal(j, after, kNotePool);
   }
 }
 
@@ -43,11 +53,13 @@ void compare_derived(Session& found, Session& model, const ForwardInputs& in, co
     if (a.verdict.code == SINKTRAP_UNSUPPORTED)
       continue;  // operands are offered as an implementation has them
     must_succeed(found.implementation(), a.verdict, names[k].name);
-    if (addresses.seen[k] != nullptr && addresses.seen[k] != a.address)
+    if (addresses.seen[k] != nullptr && addresses.seen[k] != a.address) {
+      Transcript::note(kNoteMoved);
       stop(Status::failed,
            fmt::format("after {}: the derived operand {} moved; a captured graph would keep reading the "
                        "old place",
                        after, names[k].name));
+    }
     addresses.seen[k] = a.address;
     const Tensor expected = model.derived(names[k].name, names[k].shape).operand;
     // Slots that were written but not yet updated are not judged: take the implementation's own bits for
@@ -60,7 +72,7 @@ void compare_derived(Session& found, Session& model, const ForwardInputs& in, co
                         s * slot_bytes,
                     slot_bytes, merged.bytes().data() + s * slot_bytes);
     const Judgement j = compare_bits(merged, a.operand, names[k].name);
-    if (j.status != Status::passed) stop(j.status, fmt::format("after {}: {}", after, j.reason), j.details);
+    require_equal(j, after, kNoteOperand);
     addresses.last[k] = a.operand;
   }
 }

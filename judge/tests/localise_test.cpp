@@ -37,7 +37,8 @@ std::vector<std::string> lines_of(decltype(Table::forward) forward) {
   static Table table;
   table = *reference::f64_table();
   table.forward = forward;
-  return localise(five_tokens(), *Implementation::from_table(&table, "wrong", ""));
+  const auto found = localise(five_tokens(), *Implementation::from_table(&table, "wrong", ""));
+  return found ? found->lines : std::vector<std::string>{};
 }
 
 bool contains(const std::vector<std::string>& lines, const std::string& text) {
@@ -46,12 +47,12 @@ bool contains(const std::vector<std::string>& lines, const std::string& text) {
   return false;
 }
 
-TEST(Localise, NamesRowsColumnsAndStageOfAWrongBase) {
+TEST(Localise, NamesRowsColumnsAndStageOfAWrongStore) {
   const auto lines = lines_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
     return off_by_one(i, a, v, -1);
   });
   ASSERT_FALSE(lines.empty());
-  EXPECT_EQ(lines[0].find("stage    base"), 0u) << lines[0];
+  EXPECT_EQ(lines[0].find("stage    store"), 0u) << lines[0];
   EXPECT_TRUE(contains(lines, "tokens   1, 4 of 5 (slots -1)")) << lines[1];
   EXPECT_TRUE(contains(lines, "columns  2..3 of 9")) << lines[2];
   EXPECT_TRUE(contains(lines, "..##....."));
@@ -68,6 +69,46 @@ TEST(Localise, AFaultThatNeedsASlotIsNoFaultOfTheBase) {
 
 TEST(Localise, IsSilentAboutARightImplementation) {
   EXPECT_TRUE(lines_of(reference::f64_table()->forward).empty());
+}
+
+// Exchanges the slots of the first two tokens.
+TEST(Localise, SaysWhoseOutputATokenHas) {
+  const auto lines = lines_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(a->token_slot->shape[0]));
+    for (std::size_t t = 0; t < ids.size(); ++t)
+      ids[t] = static_cast<std::int32_t>(
+          load_element(Element::i32, first_byte(*a->token_slot), static_cast<std::int64_t>(t)));
+    if (ids.size() > 1) std::swap(ids[0], ids[1]);
+    DLTensor slots = *a->token_slot;
+    slots.data = ids.data();
+    slots.byte_offset = 0;
+    sinktrap_forward_args other = *a;
+    other.token_slot = &slots;
+    return reference::f64_table()->forward(i, &other, v);
+  });
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].find("stage    routing"), 0u) << lines[0];
+  EXPECT_TRUE(contains(lines, "tokens   0..1 of 5")) << lines[1];
+}
+
+TEST(Localise, CallsWhatChangesFromCallToCallNotRepeatable) {
+  const auto lines = lines_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
+    static int calls = 0;
+    return off_by_one(i, a, v, calls++ % 2 == 0 ? 0 : -2);
+  });
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].find("stage    repeatability"), 0u) << lines[0];
+}
+
+TEST(Localise, CallsWhatDependsOnTheOldOutAFaultOfMemory) {
+  const auto lines = lines_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
+    const double before = load_element(Element::bf16, first_byte(*a->out), 0);
+    const auto code = reference::f64_table()->forward(i, a, v);
+    store_element(Element::bf16, first_byte(*a->out), 0, before);
+    return code;
+  });
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].find("stage    memory"), 0u) << lines[0];
 }
 
 TEST(Localise, WritesRangesAsAPersonDoes) {

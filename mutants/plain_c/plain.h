@@ -113,7 +113,7 @@ float plain_leak(const sinktrap_instance* p, const sinktrap_forward_args* args, 
                  int64_t slot); /* 0 */
 
 /* plain_select.c */
-const char* plain_title(void); /* "plain_c", or "plain_c:" and the fault */
+const char* plain_title(void); /* "plain_c", or "plain_c:" and its faults */
 
 /* plain_forward.c */
 float plain_silu(float z);

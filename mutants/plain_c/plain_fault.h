@@ -5,7 +5,8 @@
  * one is there is decided
  *  - when the library is compiled: -DSINKTRAP_FAULT=NAME (without it none: PLAIN_HAS is then 0 and the
  * compiler removes the branch), or
- *  - with -DPLAIN_SELECTABLE while it runs, by the variable plain_selected of plain_select.c.
+ *  - with -DPLAIN_SELECTABLE while it runs, by the variables plain_selected and plain_also of plain_select.c:
+ *    a library may have two.
  *
  * The kind `equivalent` is for differences that no legal test can see; they have to survive. The proofs:
  *  - collapse_compares_neighbours: copies 0..e-1 equal copy 0 when copy e is the first unlike copy e-1, and
@@ -17,7 +18,7 @@
 #ifndef PLAIN_FAULT_H
 #define PLAIN_FAULT_H
 
-#define X(NAME, kind, what, report) PLAIN_FAULT_##NAME,
+#define X(NAME, kind, stage, what, report) PLAIN_FAULT_##NAME,
 enum plain_fault {
 #include "plain_faults.def"
   PLAIN_FAULT_COUNT
@@ -33,10 +34,10 @@ enum plain_fault {
 #define PLAIN_CHOSEN PLAIN_JOIN(PLAIN_FAULT_, SINKTRAP_FAULT)
 
 #ifdef PLAIN_SELECTABLE
-extern int plain_selected;
+extern int plain_selected, plain_also;
+#define PLAIN_HAS(NAME) (plain_selected == (int)PLAIN_FAULT_##NAME || plain_also == (int)PLAIN_FAULT_##NAME)
 #else
-#define plain_selected ((int)PLAIN_CHOSEN)
+#define PLAIN_HAS(NAME) ((int)PLAIN_CHOSEN == (int)PLAIN_FAULT_##NAME)
 #endif
-#define PLAIN_HAS(NAME) (plain_selected == (int)PLAIN_FAULT_##NAME)
 
 #endif
