@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -63,7 +64,8 @@ void Buffer::allocate() {
   if (memory_ == nullptr)
     stop(Status::skipped,
          fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
-  const std::vector<unsigned char> guard(kGuardBytes, pattern_of(contents_.type()));
+  std::array<unsigned char, kGuardBytes> guard;
+  guard.fill(pattern_of(contents_.type()));
   put(0, guard.data(), kGuardBytes);
   put(kGuardBytes, contents_.bytes().data(), data);
   put(kGuardBytes + data, guard.data(), kGuardBytes);
@@ -128,24 +130,29 @@ void Buffer::write(const Tensor& contents) {
 }
 
 std::string Buffer::broken_guard() const {
+  std::array<unsigned char, kGuardBytes> ahead, behind, whole;
+  whole.fill(pattern_of(contents_.type()));
   hide_guards(false);
-  std::vector<unsigned char> ahead(kGuardBytes), behind(kGuardBytes);
-  const unsigned char pattern = pattern_of(contents_.type());
   get(0, ahead.data(), kGuardBytes);
   get(kGuardBytes + contents_.bytes().size(), behind.data(), kGuardBytes);
   hide_guards(true);
+  if (ahead == whole && behind == whole) return "";
   for (std::size_t i = 0; i < kGuardBytes; ++i)
-    if (behind[i] != pattern) return fmt::format("{} bytes past the end of {}", i, name_);
-  for (std::size_t i = kGuardBytes; i-- > 0;)
-    if (ahead[i] != pattern) return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
-  return "";
+    if (behind[i] != whole[i]) return fmt::format("{} bytes past the end of {}", i, name_);
+  std::size_t i = kGuardBytes - 1;
+  while (ahead[i] == whole[i]) --i;
+  return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
 }
 
 std::string Buffer::changed() const {
+  const auto a = contents_.bytes();
+  if (a.empty() ||
+      (!implementation_->own_memory() && std::memcmp(a.data(), memory_ + kGuardBytes, a.size()) == 0))
+    return "";
   const Tensor now = read();
-  const auto a = contents_.bytes(), b = now.bytes();
+  const auto b = now.bytes();
+  if (std::memcmp(a.data(), b.data(), a.size()) == 0) return "";
   const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
-  if (at == static_cast<std::ptrdiff_t>(a.size())) return "";
   const std::int64_t flat = at / element_bytes(contents_.type());
   return fmt::format("{}{} changed from {} to {}", name_, index_text(contents_.shape(), flat),
                      contents_.at(flat), now.at(flat));
