@@ -53,7 +53,7 @@ const std::vector<CaseTarget>& targets() {
         "zero-adapters-are-the-base",
         "down-b-scales",
         "stacked-adapters-add"},
-       8,
+       16,
        {"simt:ordered", "simt:tiled", "simt:mma", "simt:decode"},
        true},
       {"fuzz_state",
