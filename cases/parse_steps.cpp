@@ -70,7 +70,7 @@ class StepParser {
   void fail(std::string what) { f_.fail(column_ + start_, fmt::format("steps: {}", what)); }
 
   std::string_view next() {
-    start_ = at_;
+    start_ = std::min(at_, text_.size());  // a part that is missing is missing at the end
     if (done_) {
       fail("the step ends too early");
       return {};

@@ -14,6 +14,7 @@ namespace {
 
 class Printer {
  public:
+  Printer() { text_.reserve(512); }  // most lines
   std::string take() { return std::move(text_); }
 
   void operator()(const LayoutCase& c) {

@@ -38,7 +38,6 @@ if(SINKTRAP_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "SINKTRAP_FUZZ needs clang: use the preset fuzz")
   endif()
-  target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
 endif()
 
 if(SINKTRAP_COVERAGE)

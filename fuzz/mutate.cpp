@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "cases/names.hpp"
+#include "fuzz/targets.hpp"
 
 namespace sinktrap::fuzz {
 namespace {
@@ -30,6 +31,13 @@ constexpr std::array<std::string_view, 5> kStarts = {
     "pack n=2 H=4 F=3 R=2 S=2 slot=1 r=1 fill=dense",
     "shard n=2 H=4 F=4 R=2 S=2 tp=2 fill=dense",
 };
+
+std::optional<Case> case_of(std::string_view line) {
+  if (const Case* known = remembered(line)) return *known;
+  auto parsed = parse_case(line);
+  if (!std::holds_alternative<Case>(parsed)) return std::nullopt;
+  return std::get<Case>(std::move(parsed));
+}
 
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> list;
@@ -72,33 +80,35 @@ MutatorShares shares_of(std::string_view target) {
 
 std::string changed_line(std::string_view line, Random& random, const CaseSizes& sizes,
                          const std::vector<std::string_view>& kinds) {
-  auto parsed = parse_case(line);
-  Case* c = std::get_if<Case>(&parsed);
+  std::optional<Case> c = case_of(line);
   const bool known =
-      c != nullptr && (kinds.empty() || std::find(kinds.begin(), kinds.end(), case_kind(*c)) != kinds.end());
+      c && (kinds.empty() || std::find(kinds.begin(), kinds.end(), case_kind(*c)) != kinds.end());
   if (!known || !within(*c, sizes)) {
     const std::string_view kind = kinds.empty()
                                       ? words::kinds[random.below(5)]
                                       : kinds[random.below(static_cast<std::uint32_t>(kinds.size()))];
     const auto which = std::find(words::kinds.begin(), words::kinds.end(), kind) - words::kinds.begin();
-    parsed = parse_case(kStarts[static_cast<std::size_t>(which)]);
-    c = &std::get<Case>(parsed);
+    c = case_of(kStarts[static_cast<std::size_t>(which)]);
   }
   // One change in half of the mutations, two in a quarter: a fault that two changes show is rarely on the
   // way.
   std::uint32_t changes = 1;
   while (changes < 4 && random.chance(1, 2)) ++changes;
-  for (; changes > 0; --changes) *c = changed_case(*c, random, sizes);
-  return print_case(*c);
+  for (; changes > 0; --changes) c = changed_case(*c, random, sizes);
+  std::string printed = print_case(*c);
+  remember(printed, *c);
+  return printed;
 }
 
 std::optional<std::string> crossed_line(std::string_view a, std::string_view b, Random& random,
                                         const CaseSizes& sizes) {
-  const auto first = parse_case(a), second = parse_case(b);
-  if (!std::holds_alternative<Case>(first) || !std::holds_alternative<Case>(second)) return std::nullopt;
-  const auto crossed = crossed_case(std::get<Case>(first), std::get<Case>(second), random, sizes);
+  const auto first = case_of(a), second = case_of(b);
+  if (!first || !second) return std::nullopt;
+  const auto crossed = crossed_case(*first, *second, random, sizes);
   if (!crossed) return std::nullopt;
-  return print_case(*crossed);
+  std::string printed = print_case(*crossed);
+  remember(printed, *crossed);
+  return printed;
 }
 
 std::string changed_fields(std::string_view line, Random& random) {

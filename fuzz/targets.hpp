@@ -29,6 +29,11 @@ const CaseTarget* find_case_target(std::string_view name);
 // A number that the case decides and that its neighbours share by accident only.
 std::uint64_t hash_of(std::string_view line);
 
+// Cases that the mutator printed lately, by their canonical lines: the next mutation starts from one of them,
+// and the execution in between needs it too. Parsing costs more than judging a layout does.
+const Case* remembered(std::string_view line);
+void remember(std::string_view line, const Case& c);
+
 // Parses, checks that printing is stable, and judges. Reports a finding, or returns.
 void execute_case(const CaseTarget& target, std::string_view line);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -73,7 +74,8 @@ void Buffer::allocate() {
   if (memory_ == nullptr)
     stop(Status::skipped,
          fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
-  const std::vector<unsigned char> guard(kGuardBytes, pattern_of(contents_.type()));
+  std::array<unsigned char, kGuardBytes> guard;
+  guard.fill(pattern_of(contents_.type()));
   put(0, guard.data(), kGuardBytes);
   put(kGuardBytes, contents_.bytes().data(), data);
   put(kGuardBytes + data, guard.data(), kGuardBytes);
@@ -160,17 +162,18 @@ void Buffer::write(const Tensor& contents) {
 }
 
 std::string Buffer::broken_guard() const {
+  std::array<unsigned char, kGuardBytes> ahead, behind, whole;
+  whole.fill(pattern_of(contents_.type()));
   hide_guards(false);
-  std::vector<unsigned char> ahead(kGuardBytes), behind(kGuardBytes);
-  const unsigned char pattern = pattern_of(contents_.type());
   get(0, ahead.data(), kGuardBytes);
   get(kGuardBytes + contents_.bytes().size(), behind.data(), kGuardBytes);
   hide_guards(true);
+  if (ahead == whole && behind == whole) return "";
   for (std::size_t i = 0; i < kGuardBytes; ++i)
-    if (behind[i] != pattern) return fmt::format("{} bytes past the end of {}", i, name_);
-  for (std::size_t i = kGuardBytes; i-- > 0;)
-    if (ahead[i] != pattern) return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
-  return "";
+    if (behind[i] != whole[i]) return fmt::format("{} bytes past the end of {}", i, name_);
+  std::size_t i = kGuardBytes - 1;
+  while (ahead[i] == whole[i]) --i;
+  return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
 }
 
 std::string Buffer::changed() const {

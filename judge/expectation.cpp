@@ -107,6 +107,7 @@ std::string bound_stage(const reference::Problem& whole, std::int64_t t, std::in
 
 void note_power(const ForwardInputs& in, const Expectation& expected, const std::vector<double>* error,
                 Judgement& j) {
+  if (!judgement_details()) return;
   const reference::Power power = reference::power_of(problem_of(in, expected.rows), error);
   j.kinds_seen = power.seen;
   j.kinds_vacuous = power.vacuous;
@@ -162,7 +163,7 @@ Judgement judge_output(const ForwardInputs& in, const Expectation& expected, con
   }
   const std::vector<double> error = allowed_error(problem, expected.stages, declaration, in.independent);
   Judgement j = compare_bounded(expected.stages.out, error, found, "out", row_of);
-  if (j.bound_at >= 0)
+  if (j.bound_at >= 0 && judgement_details())
     j.bound_stage =
         bound_stage(problem, j.bound_at / in.d.H, j.bound_at % in.d.H, declaration, in.independent);
   if (j.status == Status::passed && j.elements > 0 && j.unjudged == j.elements) {

@@ -46,6 +46,14 @@ constexpr double kIndependentWork = 2e9;
 std::string bound_stage(const reference::Problem& problem, std::int64_t t, std::int64_t h,
                         const sinktrap_declaration& declaration, bool independent);
 
+// What a judgement says beyond whether the law held: which faults the case could see, where its bound comes
+// from. That costs several times the comparison. Fuzzers look at failures alone and switch it off; of the
+// whole process. Off, nothing is VACUOUS for what it could not see.
+inline bool& judgement_details() {
+  static bool on = true;
+  return on;
+}
+
 // Notes what the case could see; a PASSED that could see nothing becomes VACUOUS. `error` as in power_of.
 void note_power(const ForwardInputs& in, const Expectation& expected, const std::vector<double>* error,
                 Judgement& j);

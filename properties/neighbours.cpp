@@ -316,7 +316,7 @@ bool within(const Case& c, const CaseSizes& top) {
     return static_cast<std::int64_t>(s->steps.size()) <= top.steps &&
            std::all_of(s->steps.begin(), s->steps.end(), [&](const Step& step) {
              return fits(step.slots) && step.r <= top.R + 1 &&
-                    (!step.ids || static_cast<std::int64_t>(step.ids->size()) <= top.tokens);
+                    (!step.ids || static_cast<std::int64_t>(step.ids->size()) <= top.S + 2);
            });
   if (const auto* p = std::get_if<PackCase>(&c)) return p->tp <= top.tp && p->r <= top.R + 1;
   return std::get<ShardCase>(c).tp <= top.tp;

@@ -1,6 +1,8 @@
 // The parts of the fuzz targets that are not an execution: mutator, dictionary, seeds, findings.
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -145,10 +147,11 @@ TEST(Dictionary, holds_every_word_that_cases_print) {
   for (const char* name : {"fuzz_layout", "fuzz_case_text"})
     for (const Input& seed : seeds_of(name)) collect(seed.bytes, used);
   ASSERT_GT(used.size(), 60u);
-  for (const std::string& word : used)
-    if (word.find_first_not_of("0123456789xe") !=
-        std::string::npos)  // 3x1x6x8 begins with a digit, x1x6 does not
-      EXPECT_TRUE(known.count(word)) << word;
+  for (const std::string& word : used) {
+    if (word.find_first_not_of("0123456789xe") == std::string::npos)
+      continue;  // extents: 3x1x6x8 gives x1x6x8
+    EXPECT_TRUE(known.count(word)) << word;
+  }
 }
 
 TEST(Seeds, have_reasons_and_are_judged) {
@@ -197,6 +200,66 @@ TEST(Finding, text_is_comments_and_the_line) {
   EXPECT_EQ(finding_text({"a-law", "-", "two\nlines", std::string("a\0\xff", 3), ""}),
             "# law: a-law\n# impl: -\n# target: fuzz_test\n# reason: two\\x0alines\n"
             "# the bytes that do not print are escaped in the line below\n# input: a\\x00\\xff\n");
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// In children: a report aborts, and the folder is read from the environment once.
+TEST(Finding, is_in_the_folder_before_the_process_dies) {
+  const fs::path folder = fs::path(testing::TempDir()) / "sinktrap_findings";
+  fs::remove_all(folder);
+  fs::create_directory(folder);
+  setenv("SINKTRAP_FUZZ_FINDINGS", folder.c_str(), 1);
+  EXPECT_EXIT(report({"a-law", "simt", "2 differ", "shard n=1", "./sinktrap check X"}),
+              testing::KilledBySignal(SIGABRT), "FINDING of fuzz_test: a-law on simt");
+  EXPECT_EXIT((executing("a first, longer line"), executing("the line"), raise(SIGKILL)),
+              testing::KilledBySignal(SIGKILL), "");
+  setenv("SINKTRAP_FUZZ_FINDINGS", (folder / "none").c_str(), 1);
+  EXPECT_EXIT(executing("x"), testing::ExitedWithCode(2), "expected a folder that can be written");
+  unsetenv("SINKTRAP_FUZZ_FINDINGS");
+  int cases = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    if (file.path().extension() == ".case") {
+      ++cases;
+      EXPECT_EQ(text_of(file.path()),
+                "# law: a-law\n# impl: simt\n# target: fuzz_test\n# reason: 2 differ\nshard n=1\n");
+    } else {
+      EXPECT_EQ(file.path().filename(), "fuzz_test.current");
+      EXPECT_EQ(text_of(file.path()).substr(0, 10), std::string("the line\n\0", 10));
+    }
+  }
+  EXPECT_EQ(cases, 1);
+  fs::remove_all(folder);
+}
+
+TEST(UnderTest, wrong_names_end_with_one_line_and_code_2) {
+  setenv("SINKTRAP_FUZZ_IMPL", "mutant:nothing", 1);
+  EXPECT_EXIT(under_test({}), testing::ExitedWithCode(2),
+              "^fuzz_test: SINKTRAP_FUZZ_IMPL=mutant:nothing: no mutant");
+  setenv("SINKTRAP_FUZZ_IMPL", "simt;nowhere", 1);
+  EXPECT_EXIT(under_test({}), testing::ExitedWithCode(2), "^fuzz_test: SINKTRAP_FUZZ_IMPL: --impl nowhere");
+  setenv("SINKTRAP_FUZZ_IMPL", "mutant:gelu;mutant:relu", 1);
+  EXPECT_EXIT(under_test({}), testing::ExitedWithCode(2), "more than one mutant");
+  unsetenv("SINKTRAP_FUZZ_IMPL");
+}
+
+// A judged case through all of it: the mutant's line is found, the honest library's is not.
+TEST(Execute, a_mutant_is_found_on_its_line) {
+  const CaseTarget& target = *find_case_target("fuzz_forward");
+  const char* line =
+      "forward T=2 n=2 H=4 F=3 R=2 S=2 layout=shared w13=interleaved type=bf16 ranks=2,1 slots=0,-1 "
+      "fill=lattice seed=7";
+  setenv("SINKTRAP_FUZZ_IMPL", "mutant:no_gamma", 1);
+  EXPECT_EXIT(execute_case(target, line), testing::KilledBySignal(SIGABRT),
+              "SINKTRAP_FAULT=no_gamma ./sinktrap check");
+  setenv("SINKTRAP_FUZZ_IMPL", "mutant:none", 1);
+  EXPECT_EXIT((execute_case(target, line), std::exit(0)), testing::ExitedWithCode(0), "");
+  unsetenv("SINKTRAP_FUZZ_IMPL");
 }
 
 TEST(Laws, that_targets_name_exist_and_none_is_left_out) {
