@@ -1,8 +1,12 @@
 // In what share of single lattice cases a fault of precision shows: each of the six sums accumulated in the
-// storage type, the shared down bridge rounded for each expert, experts added in the storage type. bf16, 200
-// cases of a shape.
+// storage type, the shared down bridge rounded for each expert, experts added in the storage type, bridges
+// kept in three significant bits. bf16, 200 cases of a shape.
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "judge/expectation.hpp"
+#include "reference/forward_steps.hpp"
 #include "zoo/zoo.hpp"
 
 namespace {
@@ -26,6 +30,43 @@ double share(std::int64_t n, std::int64_t H, std::int64_t F, Faulty faulty) {
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
     const zoo::Layer layer = zoo::layer_of(make_inputs(shape(n, H, F, seed)));
     seen += faulty(layer) != zoo::forward(layer, zoo::plain_choice(0));
+  }
+  return 100.0 * seen / kCases;
+}
+
+// The exact outputs, but for one stage that keeps three significant bits.
+std::vector<double> in_three_bits(const ForwardInputs& in, std::vector<double> reference::Stages::*stage) {
+  const auto coarse = [](double v) {
+    int exponent = 0;
+    const double fraction = std::frexp(v, &exponent);
+    return std::ldexp(std::nearbyint(fraction * 8), exponent - 3);
+  };
+  const reference::Problem problem = problem_of(in);
+  const reference::ForwardSteps steps(problem);
+  reference::Stages s = steps.zero_stages();
+  const auto round = [&](std::vector<double> reference::Stages::*done) {
+    for (double& v : s.*done)
+      if (done == stage) v = coarse(v);
+  };
+  steps.base_y(s);
+  steps.bridge(s);
+  round(&reference::Stages::bridge);
+  steps.delta(s);
+  steps.activation(s);
+  steps.expert_out(s);
+  steps.down_bridge(s);
+  round(&reference::Stages::down_bridge);
+  steps.down_delta(s);
+  steps.out(s);
+  return s.out;
+}
+
+double share_in_three_bits(std::int64_t n, std::int64_t H, std::int64_t F,
+                           std::vector<double> reference::Stages::*stage) {
+  int seen = 0;
+  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+    const ForwardInputs in = make_inputs(shape(n, H, F, seed));
+    seen += in_three_bits(in, stage) != in_three_bits(in, nullptr);
   }
   return 100.0 * seen / kCases;
 }
@@ -54,6 +95,14 @@ int main() {
       fmt::print(" {:.0f} % |", share(s[0], s[1], s[2], [&](const zoo::Layer& layer) {
                    return zoo::forward(layer, zoo::plain_choice(0), wrong);
                  }));
+    fmt::print("\n");
+  }
+  const std::pair<const char*, std::vector<double> reference::Stages::*> coarse[] = {
+      {"gate/up bridges in 3 bits", &reference::Stages::bridge},
+      {"the down bridge in 3 bits", &reference::Stages::down_bridge}};
+  for (const auto& [name, stage] : coarse) {
+    fmt::print("| {} |", name);
+    for (const auto& s : shapes) fmt::print(" {:.0f} % |", share_in_three_bits(s[0], s[1], s[2], stage));
     fmt::print("\n");
   }
   return 0;

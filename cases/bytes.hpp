@@ -1,7 +1,10 @@
 // The memory behind a tensor. Bytes start at zero, and a page of zeros that nobody has written costs nothing:
 // a pool of 4096 slots of which three hold an adapter takes the memory of three. Copies keep it that way.
 #pragma once
+#include <sys/mman.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -15,6 +18,15 @@ constexpr std::size_t kSparseBytes = std::size_t{32} << 20;
 // The page of every machine that CUDA and this project run on; where pages are larger more is touched, no
 // more.
 constexpr std::size_t kPageBytes = 4096;
+
+// Lets the system map a large block in pages of 2 MiB: zeros that are read then cost 512 times fewer faults.
+// Where it does not, nothing changes but the time.
+inline void prefer_huge_pages(void* block, std::size_t bytes) {
+  if (bytes < kSparseBytes) return;
+  const auto first = (reinterpret_cast<std::uintptr_t>(block) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const auto end = (reinterpret_cast<std::uintptr_t>(block) + bytes) / kPageBytes * kPageBytes;
+  madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+}
 
 // Makes `to` equal to `from`, writing only pages that differ. (To read an untouched page takes no memory.)
 inline void copy_pages(void* to, const void* from, std::size_t bytes) {
@@ -39,6 +51,7 @@ class Bytes {
     if (size == 0) return;
     data_ = static_cast<std::byte*>(std::calloc(size, 1));
     if (data_ == nullptr) throw std::bad_alloc();
+    prefer_huge_pages(data_, size);
   }
   Bytes(const Bytes& o) : Bytes(o.size_) { copy_pages(data_, o.data_, size_); }
   Bytes(Bytes&& o) noexcept : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)) {}

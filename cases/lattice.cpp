@@ -51,10 +51,10 @@ void fill_w13(const LatticePlan& plan, const Gauge& gauge, Random& random, Forwa
               static_cast<std::size_t>(c) * G + static_cast<std::size_t>(plan.group_of[feature]);
           return half == 0 ? plan.gate_unit * plan.gate[i] : plan.rho[feature] * plan.up[i];
         },
-        [&](std::int64_t row, auto weight) {
+        [&](std::int64_t row, const std::int16_t* weights) {
           const std::int64_t e = row / F, j = row % F;
           const std::int64_t stored = e * 2 * F + (interleaved ? 2 * j + half : half * F + j);
-          for (std::int64_t h = 0; h < H; ++h) w13.set(stored * H + h, scale * static_cast<float>(weight(h)));
+          w13.set_row(stored * H, weights, H, scale);
         });
 }
 
@@ -73,11 +73,11 @@ void fill_gate_up_a(const LatticePlan& plan, const Gauge& gauge, Random& random,
         [&](std::int64_t row, int c) {
           return pattern_of(row).value(slot.type_of[static_cast<std::size_t>(c)], row % slot.rank);
         },
-        [&](std::int64_t row, auto weight) {
+        [&](std::int64_t row, const std::int16_t* weights) {
           const std::int64_t half_of_expert = row / slot.rank, q = row % slot.rank;
           const std::int64_t stored =
               (static_cast<std::int64_t>(s) * 2 * plan.outer + half_of_expert) * R + q;
-          for (std::int64_t h = 0; h < H; ++h) a.set(stored * H + h, scale * static_cast<float>(weight(h)));
+          a.set_row(stored * H, weights, H, scale);
         });
   }
 }
@@ -100,11 +100,10 @@ void fill_gate_up_b(const LatticePlan& plan, const Gauge& gauge, Random& random,
                 static_cast<std::size_t>(type) * G + static_cast<std::size_t>(plan.group_of[feature]);
             return half == 0 ? plan.gate_unit * slot.gate[k] : plan.rho[feature] * slot.up[k];
           },
-          [&](std::int64_t row, auto weight) {
+          [&](std::int64_t row, const std::int16_t* weights) {
             const std::int64_t e = first + row / F, j = row % F;
             const std::int64_t stored = ((static_cast<std::int64_t>(s) * plan.n + e) * 2 + half) * F + j;
-            for (std::int64_t q = 0; q < slot.rank; ++q)
-              b.set(stored * R + q, scale * static_cast<float>(weight(q)));
+            b.set_row(stored * R, weights, slot.rank, scale);
           });
     }
   }

@@ -18,10 +18,13 @@ constexpr std::int64_t kBudget = std::int64_t{1} << 21;
 // has any, in turns from row to row.
 struct Size {
   std::int32_t largest = 1;
+  std::int32_t shared[2] = {1, 1};  // the largest of each of one, of two weights that cancel a further one
   std::int64_t stride = 1;
   Size(std::int64_t load, std::int32_t weight) {
     load = std::max<std::int64_t>(load, 1);
     largest = static_cast<std::int32_t>(std::clamp<std::int64_t>(kBudget / load, 1, weight));
+    shared[0] = largest;
+    shared[1] = std::max(largest / 2, 1);
     stride = (load + kBudget - 1) / kBudget;
   }
 };
@@ -60,15 +63,28 @@ class Down {
     std::iota(turns_.begin(), turns_.end(), std::int64_t{0});
     random_.shuffle(std::span(turns_));
     list_combinations();
+    for (const LatticePlan::Group& g : plan.groups) {
+      Members& members = members_.emplace_back();
+      members.size = g.size;
+      for (int m = 0; m < g.size; ++m) {
+        members.at[m] = plan.feature(g.expert, g.feature[m]);
+        members.rho[m] = plan.rho[members.at[m]];
+      }
+    }
   }
 
   void fill(float w2_scale, float a_scale, float b_scale) {
     const Size size(load_of_tokens(plan_.n, -2,
                                    [this](std::int32_t slot, int c, std::span<std::int64_t> load) {
-                                     for (std::int64_t e = 0; e < plan_.n; ++e)
-                                       for (std::int64_t j = 0; j < plan_.F; ++j)
-                                         load[static_cast<std::size_t>(e)] += std::abs(
-                                             plan_.activation(slot, c, plan_.group_of[plan_.feature(e, j)]));
+                                     for (std::int32_t g = plan_.first_of[0]; g < plan_.group_count(); ++g) {
+                                       const auto& group = plan_.groups[static_cast<std::size_t>(g)];
+                                       load[static_cast<std::size_t>(group.expert)] +=
+                                           group.size * std::abs(plan_.activation(slot, c, g));
+                                     }
+                                     if (!plan_.couple) return;
+                                     const std::int64_t both = std::abs(plan_.activation(slot, c, 0));
+                                     load[static_cast<std::size_t>(plan_.couple->expert_a)] += both;
+                                     load[static_cast<std::size_t>(plan_.couple->expert_b)] += both;
                                    }),
                     plan_.range.weight);
     fill_w2(size, w2_scale);
@@ -124,16 +140,15 @@ class Down {
     for (std::int32_t i = plan_.first_of[static_cast<std::size_t>(first)];
          i < plan_.first_of[static_cast<std::size_t>(last)]; ++i) {
       if (size.stride > 1 && (i + row) % size.stride != 0) continue;
-      const LatticePlan::Group& g = plan_.groups[static_cast<std::size_t>(i)];
-      const auto rho = [&](int m) { return plan_.rho[plan_.feature(g.expert, g.feature[m])]; };
-      const auto most = static_cast<std::uint32_t>(std::max(size.largest / std::max(g.size - 1, 1), 1));
+      const Members& g = members_[static_cast<std::size_t>(i)];
+      const auto most = static_cast<std::uint32_t>(size.shared[g.size == 3]);
       std::int32_t sum = 0;
       for (int m = 0; m + 1 < g.size; ++m) {
         const std::int32_t v = random_.signed_magnitude(most);
-        weight(g.expert, g.feature[m]) = v;
-        sum += v * rho(m);
+        row_[g.at[m]] = v;
+        sum += v * g.rho[m];
       }
-      weight(g.expert, g.last()) = -sum * rho(g.size - 1);
+      row_[g.at[g.size - 1]] = -sum * g.rho[g.size - 1];
     }
   }
 
@@ -190,8 +205,7 @@ class Down {
       draw_w2_nets(h, nets);
       for (const Net& net : nets) weight(net.expert, net.feature) += net.sign;
       for (std::int64_t e = 0; e < plan_.n; ++e)
-        for (std::int64_t j = 0; j < plan_.F; ++j)
-          w2.set((e * H_ + h) * plan_.F + j, scale * static_cast<float>(weight(e, j)));
+        w2.set_row((e * H_ + h) * plan_.F, &weight(e, 0), plan_.F, scale);
     }
   }
 
@@ -282,8 +296,7 @@ class Down {
         if (shared && plan_.couple)
           add_couple(2 * random_.signed_magnitude(static_cast<std::uint32_t>(std::max(size.largest / 4, 1))));
         for (std::int64_t e = first; e < last; ++e)
-          for (std::int64_t j = 0; j < plan_.F; ++j)
-            a.set(((s * plan_.n + e) * R_ + q) * plan_.F + j, scale * static_cast<float>(weight(e, j)));
+          a.set_row(((s * plan_.n + e) * R_ + q) * plan_.F, &weight(e, 0), plan_.F, scale);
       }
     }
   }
@@ -308,7 +321,7 @@ class Down {
         if (size.stride > 1 && (static_cast<std::int64_t>(i) + h) % size.stride != 0) continue;
         const std::size_t last = g.columns.size() - 1;
         if (last == 0) continue;
-        const auto most = static_cast<std::uint32_t>(std::max(size.largest / static_cast<int>(last), 1));
+        const auto most = static_cast<std::uint32_t>(size.shared[last == 2]);
         std::int32_t sum = 0;
         for (std::size_t m = 0; m < last; ++m) {
           const std::int32_t v = random_.signed_magnitude(most);
@@ -329,9 +342,8 @@ class Down {
         }
       }
       for (std::int64_t o = 0; o < plan_.outer; ++o)
-        for (std::int64_t q = 0; q < plan_.slots[static_cast<std::size_t>(s)].rank; ++q)
-          b.set(((s * plan_.outer + o) * H_ + h) * R_ + q,
-                scale * static_cast<float>(row[static_cast<std::size_t>(o * R_ + q)]));
+        b.set_row(((s * plan_.outer + o) * H_ + h) * R_, &row[static_cast<std::size_t>(o * R_)],
+                  plan_.slots[static_cast<std::size_t>(s)].rank, scale);
     }
   }
   std::size_t last_column(const RankGroup& g) const {
@@ -345,6 +357,13 @@ class Down {
   Random random_;
   int base_nets_ = 1, delta_nets_ = 1, bridge_nets_ = 1;
   Witness witness_;
+  // A group's features as places in row_, and their signs. Every row looks at all of them.
+  struct Members {
+    int size = 0;
+    std::size_t at[3] = {0, 0, 0};
+    std::int32_t rho[3] = {1, 1, 1};
+  };
+  std::vector<Members> members_;   // [groups]
   std::vector<std::int32_t> row_;  // [n, F]: the row being drawn
   std::vector<std::int64_t>
       turns_;  // experts in random order; rows of w2 take their first net from them in turn

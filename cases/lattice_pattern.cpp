@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -13,7 +14,26 @@ std::int32_t floor_mod(std::int32_t a, std::int32_t m) {
   const std::int32_t r = a % m;
   return r < 0 ? r + m : r;
 }
-std::int32_t floor_div(std::int32_t a, std::int32_t b) { return (a - floor_mod(a, b)) / b; }
+// The lanes of a batch side by side (vector types of GCC and clang: loops over eight lanes are unrolled
+// before either compiler looks for vector instructions). Passed by reference, since their calling convention
+// depends on the machine.
+using Ints __attribute__((vector_size(4 * Pattern::kLanes))) = std::int32_t;
+using Floats __attribute__((vector_size(4 * Pattern::kLanes))) = float;
+using Shorts __attribute__((vector_size(2 * Pattern::kLanes))) = std::int16_t;
+using Octets __attribute__((vector_size(Pattern::kLanes))) = std::uint8_t;
+
+// q = floor(a / b) by 1 / b, for integers |a| < 2^20 and b <= 511. (2a + 1) / 2b in place of a / b lies at
+// least 1 / 2b away from every integer, on the same side; less 1/2, it is rounded to nearest, by adding 3
+// 2^22, where the unit of a float is 1. The roundings before that (of 1 / b, of the product, of the sum) move
+// it by at most |a + 1/2| / b (2^-23 + 2^-24) <= 3 / 16b.
+void floor_divide(const Floats& a, float over_b, Floats& q) {
+  constexpr float kToNearest = 0x1.8p23f;
+  q = ((a + 0.5f) * over_b - 0.5f + kToNearest) - kToNearest;
+}
+void floor_modulo(const Floats& a, float b, float over_b, Floats& r) {
+  floor_divide(a, over_b, r);
+  r = a - b * r;
+}
 
 // a^-1 modulo m, for coprime a and m > 1 (extended Euclid).
 std::int32_t inverse_modulo(std::int32_t a, std::int32_t m) {
@@ -66,6 +86,8 @@ Pattern::Pattern(Random& random, int classes, std::int64_t width, int pool_max, 
     std::tie(p.pa, p.pb) = coprime_pair(random, static_cast<int>(widest));
     p.inverse = inverse_modulo(p.pa, p.pb);
     p.reach = p.pb * (weight - p.pa);
+    p.over_pa = 1.0f / static_cast<float>(p.pa);
+    p.over_pb = 1.0f / static_cast<float>(p.pb);
     values_[p.a * C + c] = static_cast<std::int16_t>(random.sign() * p.pa);
     values_[p.b * C + c] = static_cast<std::int16_t>(random.sign() * p.pb);
     pairs_.push_back(p);
@@ -95,22 +117,26 @@ void Pattern::draw_pool(Random& random, Targets& sums, Batch& w) const {
     largest = static_cast<std::int32_t>(std::clamp<std::int64_t>(share, 1, largest));
   }
   const auto C = static_cast<std::size_t>(classes_);
+  Ints P[kMaxClasses] = {};
   for (std::uint32_t k : pool_) {
     const std::int16_t* v = &values_[k * C];
-    std::array<std::int32_t, kLanes> product{}, weight{};
-    for (std::size_t c = 0; c < C; ++c)
-      for (std::size_t l = 0; l < kLanes; ++l) product[l] += sums[c][l] * v[c];
+    Ints product{};
+    for (std::size_t c = 0; c < C; ++c) product += P[c] * std::int32_t{v[c]};
+    Octets octets;
     const std::uint64_t r = random.next();
-    for (std::size_t l = 0; l < kLanes; ++l) {
-      const auto byte = static_cast<std::int32_t>(r >> (8 * l) & 255);
-      const std::int32_t m = 1 + (byte * largest >> 8);  // 1..largest
-      const std::int32_t either = (byte & 1) != 0 ? m : -m;
-      weight[l] = product[l] > 0 ? -m : product[l] < 0 ? m : either;
-      w[k][l] = static_cast<std::int16_t>(weight[l]);
-    }
-    for (std::size_t c = 0; c < C; ++c)
-      for (std::size_t l = 0; l < kLanes; ++l) sums[c][l] += weight[l] * v[c];
+    std::memcpy(&octets, &r, sizeof octets);  // one for each lane
+    const Ints bytes = __builtin_convertvector(octets, Ints);
+    const Ints magnitude = 1 + (bytes * largest >> 8);  // 1..largest
+    // Against the product's sign; where that is 0, by the byte's lowest bit. All ones negate. (Without AVX2 a
+    // comparison of vectors would be one of each lane.)
+    const Ints minus = -product, other_than_zero = (product | minus) >> 31;
+    const Ints negative = (minus >> 31) | (~other_than_zero & ((bytes & 1) - 1));
+    const Ints weight = (magnitude ^ negative) - negative;
+    const Shorts narrow = __builtin_convertvector(weight, Shorts);
+    std::memcpy(&w[k], &narrow, sizeof narrow);
+    for (std::size_t c = 0; c < C; ++c) P[c] += weight * std::int32_t{v[c]};
   }
+  std::memcpy(&sums, P, C * sizeof *P);
 }
 
 // A lane whose running sums wandered beyond what a pair can bring back gets its pool halved, towards zero,
@@ -136,17 +162,35 @@ void Pattern::shrink_pool(const Targets& targets, Targets& sums, Batch& w) const
 // pa wa + pb wb = rest: wa = rest / pa (mod pb), drawn uniformly from those with |wa|, |wb| <= weight. There
 // is one: some |wa| <= pb / 2 is in the class, and |rest - pa wa| <= pb (weight - pa) + pa pb / 2 <= pb
 // weight.
-void Pattern::solve_pair(Random& random, int c, int lane, std::int32_t rest, Batch& w) const {
+//
+// In floats: integers below 2 pb weight <= 2 511 1022 < 2^20 are exact in them.
+void Pattern::solve_pair(Random& random, int c, const Rests& rests, Batch& w) const {
   const Pair& p = pairs_[static_cast<std::size_t>(c)];
-  const std::int32_t residue = floor_mod(floor_mod(rest, p.pb) * p.inverse, p.pb);
-  const std::int32_t lo = std::max(-weight_, -floor_div(p.pb * weight_ - rest, p.pa));
-  const std::int32_t hi = std::min(weight_, floor_div(rest + p.pb * weight_, p.pa));
-  const std::int32_t first = -floor_div(residue - lo, p.pb), last = floor_div(hi - residue, p.pb);
-  const std::int32_t wa = residue + p.pb * random.between(first, last);
-  const std::int32_t wb = (rest - p.pa * wa) / p.pb;
-  const auto l = static_cast<std::size_t>(lane);
-  w[p.a][l] = static_cast<std::int16_t>(value(c, p.a) > 0 ? wa : -wa);
-  w[p.b][l] = static_cast<std::int16_t>(value(c, p.b) > 0 ? wb : -wb);
+  const auto pa = static_cast<float>(p.pa), pb = static_cast<float>(p.pb);
+  const auto weight = static_cast<float>(weight_), inverse = static_cast<float>(p.inverse);
+  Ints stored;
+  std::memcpy(&stored, &rests, sizeof stored);
+  const Floats rest = __builtin_convertvector(stored, Floats);
+  Floats residue, low, high, first, last;
+  floor_modulo(rest, pb, p.over_pb, residue);
+  floor_modulo(residue * inverse, pb, p.over_pb, residue);
+  floor_divide(pb * weight - rest, p.over_pa, low);
+  floor_divide(pb * weight + rest, p.over_pa, high);
+  low = low < weight ? -low : Floats{} - weight;
+  high = high < weight ? high : Floats{} + weight;
+  floor_divide(residue - low, p.over_pb, first);
+  floor_divide(high - residue, p.over_pb, last);
+  const Ints count = __builtin_convertvector(first + last, Ints) + 1;
+  Ints drawn;
+  for (int l = 0; l < kLanes; ++l)
+    drawn[l] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(count[l])));
+  const Floats wa = residue + pb * (__builtin_convertvector(drawn, Floats) - first);
+  Floats wb;
+  floor_divide(rest - pa * wa, p.over_pb, wb);
+  const Shorts at_a = __builtin_convertvector(wa * (value(c, p.a) > 0 ? 1.0f : -1.0f), Shorts);
+  const Shorts at_b = __builtin_convertvector(wb * (value(c, p.b) > 0 ? 1.0f : -1.0f), Shorts);
+  std::memcpy(&w[p.a], &at_a, sizeof at_a);
+  std::memcpy(&w[p.b], &at_b, sizeof at_b);
 }
 
 void Pattern::close(Random& random, const Targets& targets, Batch& w) const {
@@ -157,11 +201,12 @@ void Pattern::close(Random& random, const Targets& targets, Batch& w) const {
   Targets sums{};
   draw_pool(random, sums, w);
   shrink_pool(targets, sums, w);
-  for (int c = 0; c < classes_; ++c)
-    for (int l = 0; l < kLanes; ++l) {
-      const auto ci = static_cast<std::size_t>(c), li = static_cast<std::size_t>(l);
-      solve_pair(random, c, l, targets[ci][li] - sums[ci][li], w);
-    }
+  for (int c = 0; c < classes_; ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    Rests rests;
+    for (std::size_t l = 0; l < kLanes; ++l) rests[l] = targets[i][l] - sums[i][l];
+    solve_pair(random, c, rests, w);
+  }
 }
 
 }  // namespace sinktrap

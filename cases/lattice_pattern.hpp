@@ -42,7 +42,8 @@ class Pattern {
 
   // Rows are closed in batches of this many: one random number serves a column of all of them.
   static constexpr int kLanes = 8;
-  using Batch = std::vector<std::array<std::int16_t, kLanes>>;  // [width][lane]
+  using Lanes = std::array<std::int16_t, kLanes>;
+  using Batch = std::vector<Lanes>;  // [width][lane]
   // Products wanted: [class][lane].
   using Targets = std::array<std::array<std::int32_t, kLanes>, kMaxClasses>;
 
@@ -52,14 +53,16 @@ class Pattern {
 
  private:
   struct Pair {
-    std::uint32_t a = 0, b = 0;   // coordinates
-    std::int32_t pa = 1, pb = 1;  // magnitudes
-    std::int32_t inverse = 0;     // pa^-1 modulo pb
-    std::int32_t reach = 0;       // pb (weight - pa): every |D| <= reach can be made
+    std::uint32_t a = 0, b = 0;      // coordinates
+    std::int32_t pa = 1, pb = 1;     // magnitudes
+    std::int32_t inverse = 0;        // pa^-1 modulo pb
+    float over_pa = 1, over_pb = 1;  // 1 / pa, 1 / pb
+    std::int32_t reach = 0;          // pb (weight - pa): every |D| <= reach can be made
   };
   void draw_pool(Random& random, Targets& sums, Batch& w) const;
   void shrink_pool(const Targets& targets, Targets& sums, Batch& w) const;
-  void solve_pair(Random& random, int c, int lane, std::int32_t rest, Batch& w) const;
+  using Rests = std::array<std::int32_t, kLanes>;
+  void solve_pair(Random& random, int c, const Rests& rests, Batch& w) const;
 
   int classes_ = 0;
   std::int64_t width_ = 0;
@@ -69,22 +72,23 @@ class Pattern {
   std::vector<std::uint32_t> pool_;   // coordinates in random order
 };
 
-// Closes `rows` rows: target(row, class) is the product wanted; emit(row, w) gets the finished row, w(k) its
+// Closes `rows` rows: target(row, class) is the product wanted; emit(row, w) gets the finished row, `width`
 // weights.
 template <class Target, class Emit>
 void close_rows(const Pattern& pattern, Random& random, std::int64_t rows, Target target, Emit emit) {
   Pattern::Batch batch(static_cast<std::size_t>(pattern.width()));
   Pattern::Targets targets{};
+  std::vector<std::int16_t> weights(batch.size());
   for (std::int64_t first = 0; first < rows; first += Pattern::kLanes) {
     const auto lanes = static_cast<int>(rows - first < Pattern::kLanes ? rows - first : Pattern::kLanes);
     for (int c = 0; c < pattern.classes(); ++c)
       for (int l = 0; l < lanes; ++l)
         targets[static_cast<std::size_t>(c)][static_cast<std::size_t>(l)] = target(first + l, c);
     pattern.close(random, targets, batch);
-    for (int l = 0; l < lanes; ++l)
-      emit(first + l, [&batch, l](std::int64_t k) {
-        return batch[static_cast<std::size_t>(k)][static_cast<std::size_t>(l)];
-      });
+    for (int l = 0; l < lanes; ++l) {
+      for (std::size_t k = 0; k < batch.size(); ++k) weights[k] = batch[k][static_cast<std::size_t>(l)];
+      emit(first + l, weights.data());
+    }
   }
 }
 

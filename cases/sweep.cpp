@@ -78,11 +78,11 @@ class Sweeping {
     for (int half = 0; half < 2; ++half)
       close_rows(
           x_, random_, d_.n * F, [&](std::int64_t, int) { return half == 0 ? gate(2) : 1; },
-          [&](std::int64_t row, auto weight) {
+          [&](std::int64_t row, const std::int16_t* weights) {
             const std::int64_t e = row / F, j = row % F;
             const std::int64_t at = e * 2 * F + (interleaved ? 2 * j + half : half * F + j);
             const float scale = half == 0 ? power(-fine_) : 1.0f;
-            for (std::int64_t h = 0; h < H; ++h) w13.set(at * H + h, scale * static_cast<float>(weight(h)));
+            w13.set_row(at * H, weights, H, scale);
           });
   }
 
@@ -96,17 +96,17 @@ class Sweeping {
       const Pattern bridge = pattern(types, r, kBridgePool);
       close_rows(
           x_, random_, r, [&](std::int64_t q, int c) { return bridge.value(c % types, q); },
-          [&](std::int64_t q, auto weight) {
+          [&](std::int64_t q, const std::int16_t* weights) {
             const std::int64_t at = (s * 2 * outer_ + i) * R + q;
-            for (std::int64_t h = 0; h < H; ++h) a.set(at * H + h, static_cast<float>(weight(h)));
+            a.set_row(at * H, weights, H, 1.0f);
           });
       close_rows(
           bridge, random_, experts * F,
           [&](std::int64_t, int) { return half == 0 ? gate(1) : kUpDeltas[random_.below(4)]; },
-          [&](std::int64_t row, auto weight) {
+          [&](std::int64_t row, const std::int16_t* weights) {
             const std::int64_t at = ((s * d_.n + first + row / F) * 2 + half) * F + row % F;
             const float scale = half == 0 ? power(-fine_) : 1.0f;
-            for (std::int64_t q = 0; q < r; ++q) b.set(at * R + q, scale * static_cast<float>(weight(q)));
+            b.set_row(at * R, weights, r, scale);
           });
     }
   }

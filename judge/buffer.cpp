@@ -68,6 +68,7 @@ void Buffer::allocate() {
     // Zeros, so that pages of zeros stay untouched; calloc aligns to less than an allocator of devices does.
     std::size_t space = total + kGuardBytes;
     block_ = std::calloc(space, 1);
+    if (block_ != nullptr) prefer_huge_pages(block_, space);
     void* aligned = block_;
     if (block_ != nullptr) memory_ = static_cast<char*>(std::align(kGuardBytes, total, aligned, space));
   }

@@ -40,21 +40,24 @@ TEST(Lattice, SmallestShapes) {
   }
 }
 
-// Over a few cases of one shape, negating any single weight shows in the output of some case.
-TEST(Lattice, EveryWeightIsObservable) {
+// Over 50 cases of one shape, negating any single element of any tensor shows in the output of some case.
+TEST(Lattice, EveryElementIsObservable) {
+  constexpr std::uint64_t kCases = 50;
   for (ExpertLayout layout : {ExpertLayout::shared, ExpertLayout::per_expert}) {
     ForwardCase c;
     c.layer.d = {.n = 3, .H = 7, .F = 5, .R = 4, .S = 2};
     c.layer.layout = layout;
     c.layer.ranks = {4, 3};
     c.slots = {0, 1, -1, 0, 1, 1, 0, -1};
-    std::vector<std::vector<bool>> seen(6);  // of the four buffers, w13, w2
-    std::vector<std::vector<bool>> live(6);
-    for (c.layer.seed = 0; c.layer.seed < 40; ++c.layer.seed) {
+    std::vector<std::vector<bool>> seen(8);  // of the four buffers, w13, w2, x, gammas
+    std::vector<std::vector<bool>> live(8);
+    for (c.layer.seed = 0; c.layer.seed < kCases; ++c.layer.seed) {
       ForwardInputs in = make_inputs(c);
       const std::vector<double> out = forward_f64(problem_of(in), false).out;
-      for (std::size_t tensor = 0; tensor < 6; ++tensor) {
-        Tensor& t = tensor < 4 ? in.pool[tensor] : tensor == 4 ? in.w13 : in.w2;
+      Tensor* const tensors[] = {&in.pool[0], &in.pool[1], &in.pool[2], &in.pool[3],
+                                 &in.w13,     &in.w2,      &in.x,       &in.gammas};
+      for (std::size_t tensor = 0; tensor < seen.size(); ++tensor) {
+        Tensor& t = *tensors[tensor];
         seen[tensor].resize(static_cast<std::size_t>(t.size()));
         live[tensor].resize(seen[tensor].size());
         for (std::size_t i = 0; i < seen[tensor].size(); ++i) {
@@ -67,7 +70,7 @@ TEST(Lattice, EveryWeightIsObservable) {
         }
       }
     }
-    for (std::size_t tensor = 0; tensor < 6; ++tensor) {
+    for (std::size_t tensor = 0; tensor < seen.size(); ++tensor) {
       EXPECT_EQ(seen[tensor], live[tensor]) << "tensor " << tensor;
       const auto count = std::count(live[tensor].begin(), live[tensor].end(), true);
       // Three slots of four columns are filled: 7 of 8 elements of a pool buffer, all of the others.
