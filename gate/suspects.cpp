@@ -322,9 +322,9 @@ void add_activations(std::vector<Primitive>& list) {
 }
 
 // Rows in use in the first half of gate_up_lora_a: what an engine takes for an adapter's rank.
-std::int64_t rank_of(const ForwardInputs& in, std::int64_t s) {
+std::int64_t rank_of(const ForwardInputs& in, std::int64_t s, std::int64_t outer = 0) {
   const Tensor& a = in.pool[SINKTRAP_BUFFER_GATE_UP_LORA_A];
-  const std::int64_t first = s * in.outer() * 2 * in.d.R * in.d.H;
+  const std::int64_t first = (s * in.outer() + outer) * 2 * in.d.R * in.d.H;
   for (std::int64_t i = in.d.R * in.d.H; i > 0; --i)
     if (a.at(first + i - 1) != 0) return (i - 1) / in.d.H + 1;
   return 0;
@@ -398,7 +398,8 @@ void add_routes(std::vector<Primitive>& list) {
                     const std::int64_t half = in.d.R * in.d.H;
                     for (std::int64_t so = 0; so < in.d.S * in.outer(); ++so) {
                       const std::int64_t up = (so * 2 + 1) * half,
-                                         from = so * 2 * half + rank_of(in, so / in.outer()) * in.d.H;
+                                         from = so * 2 * half +
+                                                rank_of(in, so / in.outer(), so % in.outer()) * in.d.H;
                       for (std::int64_t i = 0; i < half; ++i) a.set(up + i, old.at(from + i));
                     }
                   },
