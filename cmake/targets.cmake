@@ -5,10 +5,10 @@ function(sinktrap_library name)
   target_link_libraries(${name} PUBLIC sinktrap_flags ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
 endfunction()
 
-# sinktrap_test(NAME SOURCES... LIBS... LABELS... GPU pattern): a GoogleTest program; every TEST becomes a ctest of its own.
+# sinktrap_test(NAME SOURCES... LIBS... LABELS... GPU pattern TIMEOUT seconds): a GoogleTest program; every TEST becomes a ctest of its own.
 # Tests whose name matches the GPU pattern get the label gpu instead of the others.
 function(sinktrap_test name)
-  cmake_parse_arguments(ARG "" "GPU" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "GPU;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
@@ -18,14 +18,17 @@ function(sinktrap_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS smoke)
   endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT ${ARG_TIMEOUT})
+  endif()
   include(GoogleTest)
   if(ARG_GPU)
     gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_FILTER "-${ARG_GPU}" PROPERTIES LABELS "${ARG_LABELS}"
-                         TIMEOUT 300 DISCOVERY_TIMEOUT 60)
+                         TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
     gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_FILTER "${ARG_GPU}" TEST_LIST ${name}_gpu
-                         PROPERTIES LABELS gpu TIMEOUT 300 DISCOVERY_TIMEOUT 60)
+                         PROPERTIES LABELS gpu TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
   else()
-    gtest_discover_tests(${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
                          DISCOVERY_TIMEOUT 60)
   endif()
 endfunction()
