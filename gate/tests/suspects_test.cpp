@@ -43,7 +43,8 @@ struct Reversed {
     bytes.resize(static_cast<std::size_t>(rows * width * element_bytes(type)));
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t i = 0; i < width; ++i)
-        store_element(type, bytes.data(), r * width + i, load_element(type, first_byte(t), r * width + width - 1 - i));
+        store_element(type, bytes.data(), r * width + i,
+                      load_element(type, first_byte(t), r * width + width - 1 - i));
     view.data = bytes.data();
     view.byte_offset = 0;
     view.strides = nullptr;
@@ -89,12 +90,13 @@ TEST(Suspects, AStageAndItsWeightSufferAlike) {
 }
 
 TEST(Suspects, OneIsNamedByTheLineUp) {
-  const Lineup lineup = parts_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
-    const Reversed gammas(*a->gammas);
-    sinktrap_forward_args other = *a;
-    other.gammas = &gammas.view;
-    return reference::f64_table()->forward(i, &other, v);
-  });
+  const Lineup lineup =
+      parts_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
+        const Reversed gammas(*a->gammas);
+        sinktrap_forward_args other = *a;
+        other.gammas = &gammas.view;
+        return reference::f64_table()->forward(i, &other, v);
+      });
   ASSERT_FALSE(lineup.parts.empty());
   EXPECT_EQ(lineup.parts[0].what.find("gammas: experts in reverse order"), 0u) << lineup.parts[0].what;
   EXPECT_EQ(lineup.parts[0].matched, lineup.parts_compared);
@@ -103,13 +105,14 @@ TEST(Suspects, OneIsNamedByTheLineUp) {
 }
 
 TEST(Suspects, TwoAtOnceAreNamedByTheLineUp) {
-  const Lineup lineup = parts_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
-    const Reversed gammas(*a->gammas), x(*a->x);
-    sinktrap_forward_args other = *a;
-    other.gammas = &gammas.view;
-    other.x = &x.view;
-    return reference::f64_table()->forward(i, &other, v);
-  });
+  const Lineup lineup =
+      parts_of([](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) {
+        const Reversed gammas(*a->gammas), x(*a->x);
+        sinktrap_forward_args other = *a;
+        other.gammas = &gammas.view;
+        other.x = &x.view;
+        return reference::f64_table()->forward(i, &other, v);
+      });
   ASSERT_FALSE(lineup.parts.empty());
   bool both = false;
   for (const Suspect& s : lineup.parts)
