@@ -17,10 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A batch of this many products costs about a tenth of a millisecond, and a thousand primitives a tenth of a
-// second.
-constexpr std::int64_t kMostWork = 1 << 14;
-constexpr std::size_t kEvidence = 8;      // batches on which every primitive is tried
+// A batch of this many products costs well below a tenth of a millisecond, and a thousand primitives less
+// than a tenth of a second.
+constexpr std::int64_t kMostWork = 1 << 11;
+constexpr std::size_t kEvidence = 6;      // batches on which every primitive is tried
 constexpr std::size_t kMostBatches = 60;  // batches on which those that match are counted
 constexpr std::size_t kMostPairs = 4000;  // tried on a batch: less than a second
 constexpr double kSeconds = 15, kTaskSeconds = 10;
@@ -171,6 +171,7 @@ class Parts {
         if (numbers[i] == numbers[0]) left.push_back(candidates_[i - 2]);
       candidates_ = std::move(left);
     }
+    if (!in_time()) candidates_.clear();  // some were not tried
   }
 
   void count(const std::vector<std::string>& batches, Lineup& result) {
@@ -184,7 +185,7 @@ class Parts {
       for (std::size_t i = 2; i < numbers.size(); ++i) matched[i - 2] += numbers[i] == numbers[0];
     }
     for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (2 * matched[i] >= result.parts_compared)
+      if (result.parts_compared > 0 && 2 * matched[i] >= result.parts_compared)
         result.parts.push_back({"", words(candidates_[i]), matched[i]});
     std::stable_sort(result.parts.begin(), result.parts.end(),
                      [](const Suspect& a, const Suspect& b) { return a.matched > b.matched; });

@@ -36,6 +36,10 @@ struct Primitive {
 // About a thousand; their indices are the same in every process of the program.
 const std::vector<Primitive>& primitives();
 
+// Parts of the list (gate/suspects_routing.cpp).
+void add_activation_primitives(std::vector<Primitive>& list);
+void add_routing_primitives(std::vector<Primitive>& list);
+
 // The output of the forward pass with these primitives (indices), rounded once.
 Tensor output_with(const ForwardInputs& in, std::span<const int> chosen);
 

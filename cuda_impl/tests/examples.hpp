@@ -60,10 +60,45 @@ struct Batch {
     EXPECT_EQ(layer.forward(x, gammas, slots, out).code, SINKTRAP_OK) << layer.table.last_error();
     return out.values();
   }
+  // Token t in a batch of its own.
+  Values alone(std::int64_t t) {
+    HostTensor one_x(x.type, {1, 7}), one_gammas(x.type, {1, 3}), one_out(x.type, {1, 7});
+    for (std::int64_t i = 0; i < 7; ++i) one_x.set(i, x.at(t * 7 + i));
+    for (std::int64_t i = 0; i < 3; ++i) one_gammas.set(i, gammas.at(t * 3 + i));
+    EXPECT_EQ(layer.forward(one_x, one_gammas, {slots[static_cast<std::size_t>(t)]}, one_out).code,
+              SINKTRAP_OK)
+        << layer.table.last_error();
+    return one_out.values();
+  }
+  // Puts the value into x of token 9 and everywhere into slot 2: into the outputs of these tokens.
+  void poison(double value) {
+    for (std::int64_t i = 0; i < 7; ++i) x.set(9 * 7 + i, value);
+    for (HostTensor& t : layer.pool)
+      for (std::int64_t i = t.size() / 4 * 2; i < t.size() / 4 * 3; ++i) t.set(i, value);
+    EXPECT_EQ(layer.update({2}).code, SINKTRAP_OK);
+  }
+  bool is_poisoned(std::int64_t t) const { return t == 9 || slots[static_cast<std::size_t>(t)] == 2; }
+
   std::uint64_t state = 1;
   Layer layer;
   HostTensor x, gammas, out;
   std::vector<std::int32_t> slots;
+};
+
+// x 64; features: gate 64.5, up 64.5 -> 4160.25; gate 64, up 65 -> 4160. w2 = (1, -1): the quarter survives
+// only if act (or the product) stays in f32.
+struct Cancelling {
+  explicit Cancelling(const char* options = "", Kernel kernel = Kernel::ordered)
+      : layer(Element::bf16, 1, 1, 2, options, SINKTRAP_W13_INTERLEAVED, kernel) {
+    layer.w13.put({1.0078125, 1.0078125, 1, 1.015625});
+    layer.w2.put({1, -1});
+  }
+  double run() {
+    HostTensor x(Element::bf16, {1, 1}, {64}), gammas(Element::bf16, {1, 1}, {1}), out(Element::bf16, {1, 1});
+    EXPECT_EQ(layer.forward(x, gammas, {-1}, out).code, SINKTRAP_OK) << layer.table.last_error();
+    return out.at(0);
+  }
+  Layer layer;
 };
 
 inline Values row_of(const Values& all, std::int64_t t) {

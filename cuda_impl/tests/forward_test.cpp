@@ -59,35 +59,19 @@ TEST(Forward, W13LayoutsPlaceFeaturesDifferently) {
 }
 
 TEST(Forward, SeamsRoundWhereTheyAreChosen) {
-  // x 64; features: gate 64.5, up 64.5 -> 4160.25; gate 64, up 65 -> 4160. w2 = (1, -1): the quarter survives
-  // only if act (or the product) stays in f32.
   const struct {
     const char* options;
     double out;
   } rows[] = {{"", 0.25},           {"seams=none", 0.25},          {"seams=act", 0},
               {"seams=product", 0}, {"seams=base_y+y+silu", 0.25}, {"seams=all&schedule=3", 0}};
-  for (const auto& row : rows) {
-    Layer layer(Element::bf16, 1, 1, 2, row.options);
-    layer.w13.put({1.0078125, 1.0078125, 1, 1.015625});
-    layer.w2.put({1, -1});
-    HostTensor x(Element::bf16, {1, 1}, {64}), gammas(Element::bf16, {1, 1}, {1}), out(Element::bf16, {1, 1});
-    ASSERT_EQ(layer.forward(x, gammas, {-1}, out).code, SINKTRAP_OK);
-    EXPECT_EQ(out.at(0), row.out) << row.options;
-  }
+  for (const auto& row : rows) EXPECT_EQ(Cancelling(row.options).run(), row.out) << row.options;
 }
 
 TEST(Forward, ARowDoesNotDependOnItsBatch) {
   for (bool per_expert : {false, true}) {
     Batch batch(Element::bf16, per_expert);
     const Values all = batch.run();
-    for (std::int64_t t = 0; t < Batch::kT; ++t) {
-      HostTensor x(Element::bf16, {1, 7}), gammas(Element::bf16, {1, 3}), out(Element::bf16, {1, 7});
-      for (std::int64_t i = 0; i < 7; ++i) x.set(i, batch.x.at(t * 7 + i));
-      for (std::int64_t i = 0; i < 3; ++i) gammas.set(i, batch.gammas.at(t * 3 + i));
-      ASSERT_EQ(batch.layer.forward(x, gammas, {batch.slots[static_cast<std::size_t>(t)]}, out).code,
-                SINKTRAP_OK);
-      EXPECT_EQ(out.values(), row_of(all, t)) << t;
-    }
+    for (std::int64_t t = 0; t < Batch::kT; ++t) EXPECT_EQ(batch.alone(t), row_of(all, t)) << t;
   }
 }
 
@@ -101,17 +85,12 @@ TEST(Forward, NanStaysInItsTokenAndItsSlot) {
   for (bool per_expert : {false, true}) {
     Batch batch(Element::f16, per_expert);
     const Values before = batch.run();
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    for (std::int64_t i = 0; i < 7; ++i) batch.x.set(9 * 7 + i, nan);
-    for (HostTensor& t : batch.layer.pool)  // slot 2 holds NaN everywhere
-      for (std::int64_t i = t.size() / 4 * 2; i < t.size() / 4 * 3; ++i) t.set(i, nan);
-    ASSERT_EQ(batch.layer.update({2}).code, SINKTRAP_OK);
+    batch.poison(std::numeric_limits<double>::quiet_NaN());
     const Values after = batch.run();
     for (std::int64_t t = 0; t < Batch::kT; ++t) {
-      const bool poisoned = t == 9 || batch.slots[static_cast<std::size_t>(t)] == 2;
       for (std::int64_t h = 0; h < 7; ++h) {
         const auto at = static_cast<std::size_t>(t * 7 + h);
-        if (poisoned)
+        if (batch.is_poisoned(t))
           EXPECT_TRUE(std::isnan(after[at])) << t;
         else
           EXPECT_EQ(after[at], before[at]) << t;

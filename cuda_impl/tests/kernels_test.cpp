@@ -29,15 +29,13 @@ TEST(Kernels, ExamplesByHand) {
 TEST(Kernels, SeamsAreThoseDeclared) {
   // As in forward_test.cpp: 4160.25 - 4160 survives only where act stays in f32.
   for (Kernel kernel : kKernels) {
-    Layer layer(Element::bf16, 1, 1, 2, "", SINKTRAP_W13_INTERLEAVED, kernel);
-    layer.w13.put({1.0078125, 1.0078125, 1, 1.015625});
-    layer.w2.put({1, -1});
-    HostTensor x(Element::bf16, {1, 1}, {64}), gammas(Element::bf16, {1, 1}, {1}), out(Element::bf16, {1, 1});
-    ASSERT_EQ(layer.forward(x, gammas, {-1}, out).code, SINKTRAP_OK);
+    Cancelling example("", kernel);
+    const double out = example.run();
+    const Layer& layer = example.layer;
     sinktrap_declaration d{};
     ASSERT_EQ(layer.table.declare(layer.instance, &d), SINKTRAP_OK);
     EXPECT_EQ(d.seams, layer.table.declaration.seams);
-    EXPECT_EQ(out.at(0), d.seams & SINKTRAP_SEAM(ACT) ? 0 : 0.25) << name(kernel);
+    EXPECT_EQ(out, d.seams & SINKTRAP_SEAM(ACT) ? 0 : 0.25) << name(kernel);
   }
 }
 
@@ -46,14 +44,8 @@ TEST(Kernels, ARowDoesNotDependOnItsBatch) {
     for (bool per_expert : {false, true}) {
       Batch batch(Element::bf16, per_expert, "", kernel);
       const Values all = batch.run();
-      for (std::int64_t t = 0; t < Batch::kT; ++t) {
-        HostTensor x(Element::bf16, {1, 7}), gammas(Element::bf16, {1, 3}), out(Element::bf16, {1, 7});
-        for (std::int64_t i = 0; i < 7; ++i) x.set(i, batch.x.at(t * 7 + i));
-        for (std::int64_t i = 0; i < 3; ++i) gammas.set(i, batch.gammas.at(t * 3 + i));
-        ASSERT_EQ(batch.layer.forward(x, gammas, {batch.slots[static_cast<std::size_t>(t)]}, out).code,
-                  SINKTRAP_OK);
-        EXPECT_EQ(out.values(), row_of(all, t)) << name(kernel) << " token " << t;
-      }
+      for (std::int64_t t = 0; t < Batch::kT; ++t)
+        EXPECT_EQ(batch.alone(t), row_of(all, t)) << name(kernel) << " token " << t;
     }
 }
 
@@ -74,16 +66,12 @@ TEST(Kernels, NanAndInfinityStayInTheirTokenAndTheirSlot) {
       for (double value : values) {
         Batch batch(Element::f16, per_expert, "", kernel);
         const Values before = batch.run();
-        for (std::int64_t i = 0; i < 7; ++i) batch.x.set(9 * 7 + i, value);
-        for (HostTensor& t : batch.layer.pool)  // slot 2 holds it everywhere
-          for (std::int64_t i = t.size() / 4 * 2; i < t.size() / 4 * 3; ++i) t.set(i, value);
-        ASSERT_EQ(batch.layer.update({2}).code, SINKTRAP_OK);
+        batch.poison(value);
         const Values after = batch.run();
         for (std::int64_t t = 0; t < Batch::kT; ++t) {
-          const bool poisoned = t == 9 || batch.slots[static_cast<std::size_t>(t)] == 2;
           for (std::int64_t h = 0; h < 7; ++h) {
             const auto at = static_cast<std::size_t>(t * 7 + h);
-            if (!poisoned)
+            if (!batch.is_poisoned(t))
               EXPECT_EQ(after[at], before[at]) << name(kernel) << " token " << t;
             else
               EXPECT_FALSE(std::isfinite(after[at])) << name(kernel) << " token " << t;
