@@ -207,10 +207,12 @@ Finding triage(const Guard& guard, Finding f, const fs::path& input, const Triag
   } else if (!run.ended) {
     f.note = fmt::format("no end within {} s when it was repeated", kInputSeconds);
   } else {
-    f.place =
-        fmt::format("{}{}{}", run.log.summary(), run.log.frame().empty() ? "" : " in ", run.log.frame());
-    f.reason = run.log.said().empty() ? run.log.summary() : run.log.said();
-    if (f.kind == "crash") minimise_bytes(guard, input, o);
+    if (is_crash) {
+      f.place =
+          fmt::format("{}{}{}", run.log.summary(), run.log.frame().empty() ? "" : " in ", run.log.frame());
+      f.reason = run.log.said().empty() ? run.log.summary() : run.log.said();
+    }
+    if (f.kind == "crash" || f.kind == "bytes") minimise_bytes(guard, input, o);
   }
   f.repeat = shell_command(o, input.string());
   clean_scratch(o);
