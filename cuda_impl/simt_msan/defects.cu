@@ -1,7 +1,7 @@
 // A planted defect for MemorySanitizer, and its twin.
-#include "cuda_impl/simt_msan/defects.hpp"
-
 #include <sanitizer/msan_interface.h>
+
+#include "cuda_impl/simt_msan/defects.hpp"
 
 namespace sinktrap::simt {
 namespace {
