@@ -49,6 +49,10 @@ if(SINKTRAP_COVERAGE)
   target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fprofile-instr-generate;-fcoverage-mapping;SHELL:-mllvm
                                                   -runtime-counter-relocation>)
   target_link_options(sinktrap_flags INTERFACE -fprofile-instr-generate)
+  if(SINKTRAP_FUZZ)
+    # Programs that are no fuzz target: libFuzzer's counters are in their objects too, and no other sanitizer brings a runtime.
+    target_link_options(sinktrap_flags INTERFACE -fsanitize=fuzzer-no-link)
+  endif()
 endif()
 
 if(SINKTRAP_MSAN)
