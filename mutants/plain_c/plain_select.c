@@ -21,8 +21,10 @@ static const char* const names[] = {
 const char* plain_title(void) {
   static char title[128]; /* two names of the list and some */
   if (plain_selected == PLAIN_FAULT_none) return "plain_c";
-  snprintf(title, sizeof title, plain_also == PLAIN_FAULT_none ? "plain_c:%s" : "plain_c:%s+%s",
-           names[plain_selected], names[plain_also]);
+  if (plain_also == PLAIN_FAULT_none)
+    snprintf(title, sizeof title, "plain_c:%s", names[plain_selected]);
+  else
+    snprintf(title, sizeof title, "plain_c:%s+%s", names[plain_selected], names[plain_also]);
   return title;
 }
 
