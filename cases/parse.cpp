@@ -197,7 +197,8 @@ void parse_buffer(Fields& f, std::string_view key, BufferCase& b) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string_view name = part.substr(0, equals);
     const std::string_view value = equals < part.size() ? part.substr(equals + 1) : std::string_view{};
-    const std::size_t column = text->column + at + 2 + equals;
+    // Of the value; without one, where it would stand.
+    const std::size_t column = text->column + at + 1 + std::min(equals + 1, part.size());
     const std::size_t dot = std::min(value.find('.'), value.size());
     const std::string_view rest = dot < value.size() ? value.substr(dot + 1) : std::string_view{};
     if (name == "type" && dot == value.size()) {

@@ -110,11 +110,11 @@ std::variant<std::vector<Input>, std::string> read_inputs(const std::string& pat
     return inputs;
   }
   std::string line, reason;
+  bool used =
+      false;  // the reason is that of an input already; more inputs may share it, a new comment begins anew
   for (int number = 1; std::getline(file, line); ++number) {
-    if (line.empty()) {
-      reason.clear();
-      continue;
-    }
+    if (line.empty() || (line[0] == '#' && used)) reason.clear(), used = false;
+    if (line.empty()) continue;
     if (line[0] == '#') {
       const std::size_t text = line.find_first_not_of("# ");
       if (text != std::string::npos) reason += (reason.empty() ? "" : " ") + line.substr(text);
@@ -127,6 +127,7 @@ std::variant<std::vector<Input>, std::string> read_inputs(const std::string& pat
       input.bytes = std::move(bytes.bytes);
     }
     inputs.push_back(std::move(input));
+    used = true;
   }
   return inputs;
 }

@@ -19,8 +19,10 @@ constexpr const char* kLaw = "tables-are-refused-or-judged";
 // What no table may have, said again and more simply than table_fault says it.
 bool must_be_refused(const TableLine& t) {
   constexpr std::uint32_t kRequired = 0b11111;  // validate, create, destroy, bind, forward
-  return t.abi != SINKTRAP_ABI_VERSION || t.size < sizeof(sinktrap_implementation_table) || !t.name ||
-         t.open || t.name->empty() || t.name->size() > 63 || (t.null & kRequired) != 0;
+  if (t.abi != SINKTRAP_ABI_VERSION || t.size < sizeof(sinktrap_implementation_table) || !t.name || t.open)
+    return true;
+  const std::size_t length = std::min(t.name->find('\0'), t.name->size());  // the name ends at its first 0
+  return length == 0 || length > 63 || (t.null & kRequired) != 0;
 }
 
 // A small case of every kind, in the order of the variant.

@@ -182,9 +182,11 @@ TEST(Seeds, have_reasons_and_are_judged) {
 
 TEST(Inputs, escapes_are_bytes_and_wrong_ones_have_a_column) {
   const fs::path path = fs::path(testing::TempDir()) / "sinktrap_escapes.bytes";
-  std::ofstream(path) << "# why\n\\x00a\\\\\\xff\n";
+  std::ofstream(path) << "# why\n\\x00a\\\\\\xff\nb\n# another\nc\n";
   const auto inputs = inputs_of(path.string());
-  ASSERT_EQ(inputs.size(), 1u);
+  ASSERT_EQ(inputs.size(), 3u);
+  EXPECT_EQ(inputs[1].reason, "why");  // shared
+  EXPECT_EQ(inputs[2].reason, "another");
   EXPECT_EQ(inputs[0].bytes, std::string("\0a\\\xff", 4));
   EXPECT_EQ(inputs[0].reason, "why");
   std::ofstream(path) << "ab\\xg0\n";
