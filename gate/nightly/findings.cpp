@@ -223,7 +223,7 @@ bool FindingStore::add_raw(Finding f, const fs::path& input_file) {
   ++seen_[key];
   const auto waiting =
       std::count_if(raw_.begin(), raw_.end(), [&](const Finding& r) { return r.raw_key() == key; });
-  if (waiting >= Bounds::raw_per_key || seen_[key] > 2 * Bounds::raw_per_key) {
+  if (waiting >= Bounds::raw_per_key || seen_[key] > 2L * Bounds::raw_per_key) {
     fs::remove(input_file, error);
     return false;
   }
@@ -302,7 +302,7 @@ void FindingStore::retire(const Finding& f) {
   std::error_code error;
   if (!f.input.empty()) fs::rename(folder_ / f.input, to / f.input, error);
   fs::rename(folder_ / (f.id + ".finding"), to / (f.id + ".finding"), error);
-  trim_folder(to, Bounds::corpus_bytes, 2 * Bounds::findings);
+  trim_folder(to, Bounds::corpus_bytes, 2UL * Bounds::findings);
   all_.erase(f.key());
 }
 

@@ -39,7 +39,7 @@ class Fuzzing {
     }
     for (const Piece& p : make_pieces(seconds, jobs, c.targets.size()))
       jobs_[static_cast<std::size_t>(p.job)]->pieces.push_back(p);
-    for (std::size_t t = 0; t < c.targets.size(); ++t) copy_seeds(c.targets[t]);
+    for (const Target& t : c.targets) copy_seeds(t);
   }
 
   void run() {
@@ -208,7 +208,7 @@ class Fuzzing {
     auto bytes = read_whole(lane / "findings" / (t.name + ".current"));
     if (!bytes || bytes->empty() || (*bytes)[0] == 0) return {};
     bytes->resize(std::min(bytes->size(), bytes->find('\n')));
-    const fs::path artifact = lane / "artifacts" / ("crash-" + digest(*bytes));
+    fs::path artifact = lane / "artifacts" / ("crash-" + digest(*bytes));
     write_whole(artifact, *bytes);
     return artifact;
   }
@@ -269,7 +269,8 @@ std::int64_t collect(const Folders& folders, FindingStore& store, const Target& 
     Finding f = read_target_finding(read_whole(path, Bounds::input_bytes).value_or(""), target.name);
     const bool known = store.seen(f.raw_key()) > 0;
     // Without libFuzzer's unit the target's own file is what there is of bytes.
-    store.add_raw(std::move(f), f.kind == "law" || (f.kind == "bytes" && !unit.empty()) ? unit : path);
+    const fs::path& bytes = f.kind == "law" || (f.kind == "bytes" && !unit.empty()) ? unit : path;
+    store.add_raw(std::move(f), bytes);
     fs::remove(path, error);
     fresh += !known;
   }

@@ -19,12 +19,10 @@ struct TriageOptions {
 };
 
 // `input` is the path of the raw bytes, empty when there are none.
-Finding triage(const Guard& guard, Finding raw, const std::filesystem::path& input,
-               const TriageOptions& options);
+Finding triage(const Guard& guard, Finding f, const std::filesystem::path& input, const TriageOptions& o);
 
 // Judges a known finding again: its standing becomes open, fixed or unchecked, and `note` says why.
-Finding recheck(const Guard& guard, Finding known, const std::filesystem::path& input,
-                const TriageOptions& options);
+Finding recheck(const Guard& guard, Finding f, const std::filesystem::path& input, const TriageOptions& o);
 
 // The environment in which the targets run: implementations, symbolizer.
 std::vector<std::pair<std::string, std::string>> target_environment(
