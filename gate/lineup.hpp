@@ -47,8 +47,8 @@ struct LineupOptions {
   int workers = 1;
 };
 
-// Runs suspects on failing cases, in worker processes, and compares everything that both gave back. At most
-// about half a minute.
+// Runs suspects on failing cases, in worker processes, and compares everything that both gave back. Takes up
+// to a minute.
 Lineup line_up(const std::shared_ptr<const Implementation>& implementation,
                const std::vector<FailingCase>& failing, const LineupOptions& options);
 

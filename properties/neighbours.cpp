@@ -166,7 +166,7 @@ void change(ForwardCase& c, Random& random, const CaseSizes& top) {
 
 Step any_step(const LayerCase& l, Random& random) {
   Step s;
-  s.kind = static_cast<Step::Kind>(random.below(8));
+  s.kind = static_cast<Step::Kind>(random.below(static_cast<std::uint32_t>(words::steps.size())));
   const bool inside = s.kind == Step::Kind::write || random.chance(7, 8);
   const std::int64_t slot = inside ? upto(random, 0, l.d.S - 1) : one_of<std::int64_t>(random, {-1, l.d.S});
   if (s.kind == Step::Kind::write || s.kind == Step::Kind::load || s.kind == Step::Kind::unload)
@@ -189,6 +189,7 @@ void change_step(Step& s, const LayerCase& l, Random& random, const CaseSizes& t
     case Kind::bind:
     case Kind::rebind_other:
     case Kind::rebind_invalid:
+    case Kind::rebind_strided:
       s.seed = other_seed(random, s.seed);
       return;
     case Kind::write:

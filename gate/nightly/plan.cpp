@@ -55,7 +55,7 @@ const std::vector<Share>& shares() {
       {Phase::fuzzing, 0.50, 0.45, 0,
        "what the night is for: half, and all that the other phases do not use"},
       {Phase::triage, 0.05, 0.05, 900,
-       "one finding takes at most 45 s (shrinking 10, line-up 20, re-runs); most are triaged while the "
+       "one finding takes about a minute (shrinking 10 s, line-up up to 55 s); most are triaged while the "
        "targets run"},
       {Phase::merging, 0.08, 0.08, 1800, "a merge runs every input of a corpus once or twice"},
       {Phase::tests, 0.18, 0.20, 5400,

@@ -58,7 +58,8 @@ class CaseTriage {
     f.reason = first.reason;
     if (first.status != Status::timed_out) shrink(f, first.status);
     f.repeat = repeat_command(*implementation_, law_, f.smallest);
-    const Lineup lineup = line_up(implementation_, {{&law_, f.line}, {&law_, f.smallest}}, folder_, 1);
+    const Lineup lineup =
+        line_up(implementation_, {{&law_, f.line}, {&law_, f.smallest}}, {LineupMode::all, folder_, 1});
     if (lineup.suspects.empty()) return;
     f.suspect = lineup.suspects.front().name;
     f.suspect_what = lineup.suspects.front().what;
