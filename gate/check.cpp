@@ -131,10 +131,10 @@ int check_command(const CheckArguments& a) {
           return judge_line(laws()[t.law], t.line, *(*implementations)[t.implementation]);
         },
         {1, a.timeout, a.folder});
-    bool bad = false;
+    bool bad = false, any = false;
     for (const CorpusEntry& e : entries) {
       fmt::print("{}\n", e.line);
-      int judged = 0;
+      bool judged = false;
       for (std::uint32_t i = 0; i < implementations->size(); ++i)
         for (std::uint32_t l = 0; l < laws().size(); ++l) {
           const Law& law = laws()[l];
@@ -144,12 +144,14 @@ int check_command(const CheckArguments& a) {
           print_judgement(*(*implementations)[i], law, j);
           std::fflush(stdout);
           bad = bad || is_bad(j.status);
-          ++judged;
+          judged = any = true;
         }
-      if (judged == 0)
-        return bad_input(
-            "check: no law speaks about this case; `sinktrap list laws` shows what each is about");
+      if (!judged) fmt::print("  not judged: none of the laws asked for speaks about this case\n");
     }
+    if (!any)
+      return bad_input(
+          "check: no law asked for speaks about any of the cases; `sinktrap list laws` shows what each is "
+          "about");
     return bad ? 1 : 0;
   } catch (const std::runtime_error& e) {
     return bad_input(e.what());

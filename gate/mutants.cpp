@@ -27,12 +27,19 @@ using Clock = std::chrono::steady_clock;
 // Cases that the unmutated code and the equivalent mutants have to pass: ten times the cases that most
 // mutants need.
 constexpr std::int64_t kHonestCases = 300;
-// A case takes a few milliseconds; what takes this long hangs.
-constexpr double kTimeoutSeconds = 5;
+// Generated cases for the kernels and their faults, which take a hundred times as long under the race
+// runtime; every fault that a generated case shows is refused by the 38th. corpus/threads.cases has a case
+// for the others.
+constexpr std::int64_t kKernelCases = 50;
+// A case takes a few milliseconds, on a kernel under the race runtime a few seconds (5.5 at most on an idle
+// machine); what takes this long hangs.
+constexpr double kTimeoutSeconds = 20;
 // A case of gigabytes takes 20 seconds here; what takes this long hangs.
 constexpr double kLargeTimeoutSeconds = 300;
 // The law that is judged on cases of gigabytes: it writes no slot without an adapter.
 constexpr std::string_view kLargeLaw = "lattice-is-exact";
+// The law of corpus/threads.cases.
+constexpr std::string_view kThreadsLaw = "repeats-bitwise";
 // Judgements and seconds spent on making one killing case small: 150 mutants stay below three minutes.
 constexpr int kShrinkBudget = 250;
 constexpr double kShrinkSeconds = 1;
@@ -55,6 +62,7 @@ struct Row {
   bool honest;  // has to survive
   bool unmutated = false;
   bool large = false;      // judged on the large cases
+  bool kernel = false;     // a kernel, or a fault of threads in one
   std::string skipped;     // why a large case was not judged
   std::int64_t cases = 0;  // judged, the killing one included
   double milliseconds = 0;
@@ -69,15 +77,22 @@ double seconds_since(Clock::time_point start) {
 
 class Matrix {
  public:
-  // `large`: the cases for mutants that no other case shows; empty where there is no such mutant.
-  Matrix(const MutantsArguments& a, std::vector<int> chosen, const std::vector<CorpusEntry>& large)
+  // `large`, `threads`: the cases for mutants that no other case shows; empty where there is no such mutant.
+  Matrix(const MutantsArguments& a, std::vector<int> chosen, const std::vector<CorpusEntry>& large,
+         const std::vector<CorpusEntry>& threads)
       : a_(a),
         workers_(judge,
                  {a.jobs > 0 ? a.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
                   large.empty() ? kTimeoutSeconds : kLargeTimeoutSeconds, a.folder}),
         progress_(true) {
-    const auto law = static_cast<std::uint32_t>(find_law(kLargeLaw) - &laws()[0]);
-    for (const CorpusEntry& e : large) large_.push_back({0, law, e.line});
+    const auto under = [](std::string_view law, const std::vector<CorpusEntry>& entries) {
+      std::vector<Task> tasks;
+      for (const CorpusEntry& e : entries)
+        tasks.push_back({0, static_cast<std::uint32_t>(find_law(law) - &laws()[0]), e.line});
+      return tasks;
+    };
+    large_ = under(kLargeLaw, large);
+    threads_ = under(kThreadsLaw, threads);
     rows_.emplace_back(kUnmutated, "(unmutated)", true);
     rows_.back().unmutated = true;
     for (const int index : chosen) {
@@ -85,6 +100,7 @@ class Matrix {
       rows_.emplace_back(index, std::string(m.name), m.honest());
       rows_.back().unmutated = m.kind == "unmutated";
       rows_.back().large = m.large();
+      rows_.back().kernel = index >= static_cast<int>(mutants().size());
       // What is refused before a single case.
       const auto mutant = select_any(index);
       rows_.back().reason = table_fault(&mutant->table());
@@ -130,15 +146,19 @@ class Matrix {
   // Large mutants get the large cases alone, and so does the unmutated code after its generated ones.
   std::int64_t generated_of(const Row& row) const {
     if (row.large) return 0;
-    return row.honest ? std::min<std::int64_t>(kHonestCases, a_.cases) : a_.cases;
+    const std::int64_t most = row.kernel ? kKernelCases : row.honest ? kHonestCases : a_.cases;
+    return std::min<std::int64_t>(most, a_.cases);
+  }
+  const std::vector<Task>& others_of(const Row& row) const {
+    static const std::vector<Task> none;
+    return row.kernel ? threads_ : row.large || row.index == kUnmutated ? large_ : none;
   }
   std::int64_t most_of(const Row& row) const {
-    const bool both = row.large || row.index == kUnmutated;
-    return generated_of(row) + (both ? static_cast<std::int64_t>(large_.size()) : 0);
+    return generated_of(row) + static_cast<std::int64_t>(others_of(row).size());
   }
   const Task& task_of(const Row& row, std::int64_t k) {
     const std::int64_t generated = generated_of(row);
-    return k < generated ? stream(k) : large_[static_cast<std::size_t>(k - generated)];
+    return k < generated ? stream(k) : others_of(row)[static_cast<std::size_t>(k - generated)];
   }
 
   std::optional<Task> next() {
@@ -195,7 +215,7 @@ class Matrix {
   const MutantsArguments& a_;
   const std::vector<Mutant> all_ = all_mutants();
   std::vector<Row> rows_;
-  std::vector<Task> stream_, large_;
+  std::vector<Task> stream_, large_, threads_;
   std::size_t turn_ = 0;
   Workers workers_;
   Progress progress_;
@@ -296,13 +316,19 @@ int mutants_command(const MutantsArguments& a) {
     if (std::none_of(all.begin(), all.end(), [&](const Mutant& m) { return m.name == name; }))
       return bad_input(
           fmt::format("mutants {}: no mutant of that name; `sinktrap list mutants` shows them", name));
-  std::variant<std::vector<CorpusEntry>, std::string> large;
-  if (std::any_of(chosen.begin(), chosen.end(),
-                  [&](int i) { return all[static_cast<std::size_t>(i)].large(); }))
+  const auto any = [&](auto has) {
+    return std::any_of(chosen.begin(), chosen.end(), [&](int i) { return has(i); });
+  };
+  std::variant<std::vector<CorpusEntry>, std::string> large, threads;
+  if (any([&](int i) { return all[static_cast<std::size_t>(i)].large(); }))
     large = read_case_file(corpus_folder() + "/large.cases");
-  if (const auto* error = std::get_if<std::string>(&large)) return bad_input(*error);
+  if (any([](int i) { return i >= static_cast<int>(mutants().size()); }))
+    threads = read_case_file(corpus_folder() + "/threads.cases");
+  for (const auto* read : {&large, &threads})
+    if (const auto* error = std::get_if<std::string>(read)) return bad_input(*error);
   try {
-    Matrix matrix(a, chosen, std::get<std::vector<CorpusEntry>>(large));
+    Matrix matrix(a, chosen, std::get<std::vector<CorpusEntry>>(large),
+                  std::get<std::vector<CorpusEntry>>(threads));
     const std::vector<Row> rows = matrix.run();
     const Summary s = summary_of(rows);
     if (a.json != "-") fmt::print("{}", text_of(rows, s, matrix.seconds()));

@@ -218,7 +218,8 @@ Session::Output Session::forward(const Tensor& x, const Tensor& gammas, const Te
     v = consistent(implementation_.table().forward(instance_, &call.args, &v), v, "forward");
   }
   for (const Buffer* b : {&bx, &bg, &bs}) require_unchanged(*b, "forward");
-  if (v.code != SINKTRAP_OK)
+  // `internal` is no refusal but a failure on the way: what went wrong says more than what it left in out.
+  if (v.code != SINKTRAP_OK && v.code != SINKTRAP_INTERNAL)
     require_unchanged(bo, "a refused forward");
   else
     require_guards(bo, "forward");

@@ -100,7 +100,7 @@ Judgement strict_closes_the_holes(const Case& c, const Implementation& implement
   // A stride fault is none where its axes have extent 1, so the reference's verdict decides what is a fault.
   return accepts_exactly(
       implementation, strict_only_faults(layout(c)), SINKTRAP_PROFILE_STRICT,
-      [](const LayoutCase& x) { return reference_verdict(x, x.profile).code == SINKTRAP_OK; });
+      [](const LayoutCase& x) { return reference_verdict(x, SINKTRAP_PROFILE_STRICT).code == SINKTRAP_OK; });
 }
 
 Judgement single_axis_changes(const Case& c, const Implementation& implementation) {

@@ -286,11 +286,17 @@ void RaceRuntime::track(detail::Access kind, std::uintptr_t address, std::size_t
 }
 
 void RaceRuntime::device_memory(const void* address, std::size_t bytes, bool fresh) {
-  const auto first = reinterpret_cast<std::uintptr_t>(address);
-  for (std::uintptr_t a = first; a < first + bytes; ++a) {
-    std::uint8_t& mask = shadow_.cell(a).fresh;
-    const auto bit = static_cast<std::uint8_t>(1u << a % kCellBytes);
-    mask = static_cast<std::uint8_t>(fresh ? mask | bit : mask & ~bit);
+  const auto first = reinterpret_cast<std::uintptr_t>(address), end = first + bytes;
+  for (std::uintptr_t page = first / kPageBytes * kPageBytes; page < end; page += kPageBytes) {
+    // In pages that no kernel has touched nothing is fresh unless it is said here.
+    Cell* cells = fresh ? &shadow_.cell(page) : shadow_.page_if_there(page);
+    if (cells == nullptr) continue;
+    const std::uintptr_t stop = std::min(end, page + kPageBytes);
+    for (std::uintptr_t a = std::max(first, page); a < stop; ++a) {
+      std::uint8_t& mask = cells[(a - page) / kCellBytes].fresh;
+      const auto bit = static_cast<std::uint8_t>(1u << a % kCellBytes);
+      mask = static_cast<std::uint8_t>(fresh ? mask | bit : mask & ~bit);
+    }
   }
 }
 

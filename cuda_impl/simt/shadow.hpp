@@ -43,6 +43,11 @@ class Shadow {
     if (recent.page != page || recent.cells == nullptr) recent = {page, find(page)};
     return recent.cells[address % kPageBytes / kCellBytes];
   }
+  // The first cell of the page at this multiple of kPageBytes; null when nothing has touched it.
+  Cell* page_if_there(std::uintptr_t address) const {
+    const auto found = pages_.find(address / kPageBytes);
+    return found == pages_.end() ? nullptr : found->second->data();
+  }
 
  private:
   using Page = std::array<Cell, kPageBytes / kCellBytes>;
