@@ -85,7 +85,7 @@ std::string dictionary_text() {
         "\"BF16\"", "\"F16\"", "\"F32\"", "\"F64\"", "\"I32\"", "\"I64\""})
     add(word);
   std::string text =
-      "# Words of the inputs, for libFuzzer's -dict. Written by `fuzz_files dictionary`; fuzz_files_test "
+      "# Words of the inputs, for libFuzzer's -dict. Written by `fuzz_files dictionary`; fuzz_test "
       "compares.\n";
   for (const std::string& word : all) {
     text += '"';

@@ -255,9 +255,8 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
   if (!std::filesystem::exists(path, ignored)) return fmt::format("--impl {}: no such file", name);
   if (const std::string found = other_than_library(path); !found.empty())
     return fmt::format(
-        "--impl {}: expected a shared library (ELF), found {}; link your kernel with -shared -fPIC and give "
-        "the "
-        ".so file (docs/plug-in.md)",
+        "--impl {}: expected a shared library (ELF), found {}; link your kernel with -shared -fPIC and "
+        "give the .so file (docs/plug-in.md)",
         name, found);
   if (const std::string error = probe(path); !error.empty()) return "--impl " + error;
   auto loaded = load_library(path);

@@ -225,8 +225,7 @@ std::vector<Law> forward_laws() {
        Generator::forward_hostile, SINKTRAP_IS_ORDERED, is_forward, ordered_is_bitwise, 3},
       {"repeats-bitwise",
        "a deterministic implementation repeats bit for bit, whatever the order of threads, with another "
-       "layer "
-       "beside it too",
+       "layer beside it too",
        Generator::forward_dense, 0, is_forward, repeats_bitwise, 1},
       {"base-tokens-ignore-the-pool",
        "a token of slot -1 gets the base layer's output, before a bind and whatever the pool holds",

@@ -83,5 +83,24 @@ TEST(BadInput, VectorFiles) {
   expect_refused("replay field.safetensors", "max_rank");
 }
 
+// A case that none of the laws asked for speaks about is said, and costs the ones behind it nothing.
+TEST(BadInput, CasesWithoutALaw) {
+  const std::string layout =
+      "layout n=1 profile=sglang gate_up_lora_a=2x1x8x6 gate_up_lora_b=2x1x10x4 down_lora_a=2x1x4x5 "
+      "down_lora_b=2x1x6x4\n";
+  const std::string batch =
+      "forward T=1 n=1 H=1 F=1 R=1 S=1 layout=shared w13=interleaved type=bf16 ranks=0 slots=-1 fill=lattice "
+      "seed=0\n";
+  std::ofstream(scratch_folder() / "mixed.cases") << layout << batch;
+  const Ended e = program("check --impl reference --law lattice-is-exact --file mixed.cases");
+  EXPECT_EQ(e.code, 0) << e.err;
+  EXPECT_NE(e.out.find("not judged"), std::string::npos) << e.out;
+  EXPECT_NE(e.out.find("reference lattice-is-exact"), std::string::npos) << e.out;
+  std::ofstream(scratch_folder() / "mixed.cases") << layout;
+  const Ended none = program("check --impl reference --law lattice-is-exact --file mixed.cases");
+  EXPECT_EQ(none.code, 2) << none.out;
+  EXPECT_NE(none.err.find("no law asked for"), std::string::npos) << none.err;
+}
+
 }  // namespace
 }  // namespace sinktrap::testing
