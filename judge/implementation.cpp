@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "contract/element.hpp"
 #include "cuda_impl/table.hpp"
+#include "judge/child.hpp"
 #include "reference/table.hpp"
 
 namespace sinktrap {
@@ -119,33 +119,58 @@ std::variant<const Table*, std::string> load_library(const std::string& path) {
 
 // Loads the library in a child, so that a crash in its constructors costs only the child.
 std::string probe(const std::string& path) {
-  int ends[2];
-  if (pipe(ends) != 0) return fmt::format("cannot open a pipe: {}", std::strerror(errno));
-  const pid_t child = fork();
-  if (child < 0) return fmt::format("cannot start a process: {}", std::strerror(errno));
-  if (child == 0) {
-    alarm(30);
-    auto loaded = load_library(path);
-    if (const auto* error = std::get_if<std::string>(&loaded)) {
-      const auto written = write(ends[1], error->data(), error->size());
-      _exit(written < 0 ? 2 : 1);
+  return said_by_child(path, "while it was loaded", [&path] {
+    const auto loaded = load_library(path);
+    const auto* error = std::get_if<std::string>(&loaded);
+    return error != nullptr ? *error : std::string{};
+  });
+}
+
+// What `create` says about a layer of one expert, one column and one feature.
+std::int32_t create_code(const Table* t, const std::string& options) {
+  const DLDataType type = dl_type(t->capabilities & SINKTRAP_CAN_BF16  ? Element::bf16
+                                  : t->capabilities & SINKTRAP_CAN_F16 ? Element::f16
+                                                                       : Element::f32);
+  std::int64_t w13_shape[] = {1, 2, 1}, w2_shape[] = {1, 1, 1};
+  std::uint64_t host[2][32] = {};  // 256 bytes each, zero: what any type reads as zero
+  void* elements[2] = {host[0], host[1]};
+  if (t->memory.allocate != nullptr)
+    for (int i = 0; i < 2; ++i) {
+      elements[i] = t->memory.allocate(sizeof host[i]);
+      if (elements[i] == nullptr || t->memory.write(elements[i], host[i], sizeof host[i]) != SINKTRAP_OK)
+        return SINKTRAP_INTERNAL;
     }
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string error;
-  std::array<char, 4096> chunk{};
-  for (ssize_t got; (got = read(ends[0], chunk.data(), chunk.size())) > 0;)
-    error.append(chunk.data(), static_cast<std::size_t>(got));
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFSIGNALED(status))
-    return fmt::format("{} was killed by signal {} ({}) while it was loaded", path, WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
-  if (error.empty() && WEXITSTATUS(status) != 0)
-    return fmt::format("{} ended the process with status {} while it was loaded", path, WEXITSTATUS(status));
-  return error;
+  const DLTensor w13 = {elements[0], t->device, 3, type, w13_shape, nullptr, 0};
+  const DLTensor w2 = {elements[1], t->device, 3, type, w2_shape, nullptr, 0};
+  const sinktrap_layer layer = {
+      sizeof layer,
+      t->capabilities & SINKTRAP_CAN_INTERLEAVED ? SINKTRAP_W13_INTERLEAVED : SINKTRAP_W13_CONTIGUOUS,
+      1,
+      1,
+      1,
+      type,
+      &w13,
+      &w2};
+  sinktrap_instance* instance = nullptr;
+  sinktrap_verdict verdict{};
+  const std::int32_t code = t->create(&layer, options.c_str(), &instance, &verdict);
+  if (code == SINKTRAP_OK && instance != nullptr) t->destroy(instance);
+  return code;
+}
+
+// Options that are refused would fail every case: said once, before the first. Only what `create` calls an
+// argument, and only if it serves the same layer without them; anything else is for the laws to judge. In a
+// child, where nothing is given back.
+std::string options_fault(const std::shared_ptr<const Implementation>& implementation) {
+  if (implementation->options().empty()) return {};
+  return said_by_child(implementation->argument(), "while its options were looked at", [&implementation] {
+    const Table* t = &implementation->table();
+    if (create_code(t, implementation->options()) != SINKTRAP_ARGUMENT) return std::string{};
+    const std::string reason = implementation->last_error();
+    if (create_code(t, "") != SINKTRAP_OK) return std::string{};
+    return fmt::format("{}: create refuses the options \"{}\": {}", implementation->argument(),
+                       implementation->options(), reason.empty() ? "no reason given" : reason);
+  });
 }
 
 }  // namespace
@@ -241,7 +266,9 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
     if (const std::string why = why_not(row); !why.empty()) return fmt::format("--impl {}: {}", name, why);
     if (const std::string fault = table_fault(row.table()); !fault.empty())
       return fmt::format("--impl {}: {}", name, fault);
-    return from_table(row.table(), text, options);
+    auto built_in = from_table(row.table(), text, options);
+    if (const std::string fault = options_fault(built_in); !fault.empty()) return "--impl " + fault;
+    return built_in;
   }
   if (name.find('/') == std::string::npos && name.find(".so") == std::string::npos) {
     std::string known;
@@ -261,7 +288,9 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
   if (const std::string error = probe(path); !error.empty()) return "--impl " + error;
   auto loaded = load_library(path);
   if (auto* error = std::get_if<std::string>(&loaded)) return "--impl " + *error;
-  return from_table(std::get<const Table*>(loaded), text, options);
+  auto library = from_table(std::get<const Table*>(loaded), text, options);
+  if (const std::string fault = options_fault(library); !fault.empty()) return "--impl " + fault;
+  return library;
 }
 
 std::vector<BuiltIn> built_in_implementations() {

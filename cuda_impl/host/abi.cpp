@@ -5,7 +5,7 @@
 #include <exception>
 #include <memory>
 
-#include "cuda_impl/host/instance.hpp"
+#include "cuda_impl/host/graph_route.hpp"
 #include "cuda_impl/host/reshape.hpp"
 #include "cuda_impl/host/validation.hpp"
 
@@ -34,15 +34,32 @@ std::int32_t guarded(Verdict* verdict, Operation operation) {
   return verdict->code;
 }
 
-Instance* of(sinktrap_instance* instance) { return reinterpret_cast<Instance*>(instance); }
+// What a sinktrap_instance is.
+struct Handle {
+  Handle(Kernel kernel, const sinktrap_layer& layer, const Options& options)
+      : instance(kernel, layer, options), replayed(instance), graphs(options.graphs) {}
+  Instance instance;
+  GraphRoute replayed;
+  bool graphs;  // bind, update and forward are those of `replayed`
+};
+Handle* of(sinktrap_instance* instance) { return reinterpret_cast<Handle*>(instance); }
 
 // An operation on an instance, under the instance's schedule.
 template <class Operation>
 std::int32_t on_instance(sinktrap_instance* instance, Verdict* verdict, Operation operation) {
   return guarded(verdict, [&] {
     if (instance == nullptr) return refuse_argument("no instance");
-    of(instance)->choose_schedule();
-    return operation(*of(instance));
+    of(instance)->instance.choose_schedule();
+    return operation(of(instance)->instance);
+  });
+}
+
+// One of those that can be replayed.
+template <class Operation>
+std::int32_t directly_or_replayed(sinktrap_instance* instance, Verdict* verdict, Operation operation) {
+  return on_instance(instance, verdict, [&](Instance& i) {
+    Handle& h = *of(instance);
+    return h.graphs ? operation(h.replayed) : operation(i);
   });
 }
 
@@ -80,7 +97,7 @@ std::int32_t create(const sinktrap_layer* layer, const char* options, sinktrap_i
     if (const Verdict v = Instance::check_layer(kKernel, layer); v.code != SINKTRAP_OK) return v;
     require_device(device_present());
     *instance =
-        reinterpret_cast<sinktrap_instance*>(std::make_unique<Instance>(kKernel, *layer, parsed).release());
+        reinterpret_cast<sinktrap_instance*>(std::make_unique<Handle>(kKernel, *layer, parsed).release());
     return verdict_of(SINKTRAP_OK);
   });
 }
@@ -89,14 +106,14 @@ void destroy(sinktrap_instance* instance) { delete of(instance); }
 
 std::int32_t bind(sinktrap_instance* instance, const DLTensor buffers[SINKTRAP_BUFFER_COUNT],
                   sinktrap_verdict* verdict) {
-  return on_instance(instance, verdict, [&](Instance& i) { return i.bind(buffers); });
+  return directly_or_replayed(instance, verdict, [&](auto& i) { return i.bind(buffers); });
 }
 std::int32_t forward(sinktrap_instance* instance, const sinktrap_forward_args* args,
                      sinktrap_verdict* verdict) {
-  return on_instance(instance, verdict, [&](Instance& i) { return i.forward(args); });
+  return directly_or_replayed(instance, verdict, [&](auto& i) { return i.forward(args); });
 }
 std::int32_t update(sinktrap_instance* instance, const sinktrap_slot_set* slots, sinktrap_verdict* verdict) {
-  return on_instance(instance, verdict, [&](Instance& i) { return i.update(slots); });
+  return directly_or_replayed(instance, verdict, [&](auto& i) { return i.update(slots); });
 }
 std::int32_t load(sinktrap_instance* instance, std::int64_t slot, const sinktrap_adapter* adapter,
                   sinktrap_verdict* verdict) {
@@ -125,7 +142,7 @@ std::int32_t derived(sinktrap_instance* instance, const char* name, DLTensor* vi
 }
 std::int32_t declare(sinktrap_instance* instance, sinktrap_declaration* declaration) {
   if (instance == nullptr || declaration == nullptr) return SINKTRAP_ARGUMENT;
-  *declaration = of(instance)->declaration();
+  *declaration = of(instance)->instance.declaration();
   return SINKTRAP_OK;
 }
 

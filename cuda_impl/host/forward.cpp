@@ -50,7 +50,7 @@ Verdict Instance::check_arguments(const sinktrap_forward_args* args) const {
   return verdict_of(SINKTRAP_OK);
 }
 
-ForwardView Instance::forward_view(const sinktrap_forward_args& args) const {
+ForwardView Instance::layer_view() const {
   ForwardView v{};
   v.n = n_;
   v.H = H_;
@@ -59,11 +59,16 @@ ForwardView Instance::forward_view(const sinktrap_forward_args& args) const {
   v.outer = pool_.outer;
   v.type = type_;
   v.contiguous_w13 = w13_layout_ == SINKTRAP_W13_CONTIGUOUS;
-  v.gammas_f32 = same_type(args.gammas->dtype, kF32);
   v.seams = seams_;
   v.w13 = w13_;
   v.w2 = w2_;
   v.pool = view(pool_);
+  return v;
+}
+
+ForwardView Instance::forward_view(const sinktrap_forward_args& args) const {
+  ForwardView v = layer_view();
+  v.gammas_f32 = same_type(args.gammas->dtype, kF32);
   v.T = args.x->shape[0];
   v.x = elements(*args.x);
   v.gammas = elements(*args.gammas);

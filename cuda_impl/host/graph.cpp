@@ -15,9 +15,15 @@ StepGraph::~StepGraph() {
   if (graph_ != nullptr) device_release_graph(graph_);
 }
 
-Verdict StepGraph::prepare(const sinktrap_forward_args& args) {
+void StepGraph::prepare(ForwardView v) {
   const Instance& i = instance_;
-  ForwardView v = i.forward_view(args);
+  for (std::size_t b = 0; b < SINKTRAP_BUFFER_COUNT; ++b) {
+    DLTensor& t = bound_[b];
+    t = DLTensor{i.pool_.buffers[b], kDevice, 4, i.dtype_, nullptr, nullptr, 0};
+    // The shapes of the instance's pool stay where they are; nothing here writes through the view.
+    t.shape = const_cast<std::int64_t*>(i.pool_.extents[b].data());
+  }
+  captured_ = v;
   const std::int64_t S = i.pool_.S;
   const auto words = [](std::int64_t count) { return static_cast<std::uint64_t>(count) * 4; };
   auto* layouts = static_cast<FlatLayout*>(layouts_.reserve(2 * kLayoutBytes));
@@ -38,7 +44,7 @@ Verdict StepGraph::prepare(const sinktrap_forward_args& args) {
   v.token_slot = step_.checked_slot;
   v.permit = step_.verdict;
   const ScratchPlan plan(i.kernel_, v);
-  plan.place(plan.groups(v.T), scratch_, v);
+  if (v.T > 0) plan.place(plan.groups(v.T), scratch_, v);
   require_device(device_synchronise());  // nothing of the above is part of the graph
 
   // Whatever happens in between, the capture ends: it would go on for this OS thread.
@@ -48,12 +54,11 @@ Verdict StepGraph::prepare(const sinktrap_forward_args& args) {
   graph_ = device_end_capture();
   if (!recorded) throw DeviceFailure(problem);
   require_device(graph_ != nullptr);
-  return verdict_of(SINKTRAP_OK);
 }
 
 bool StepGraph::record(const ForwardView& view, const ScratchPlan& plan) {
   return check_step(step_) && derive_marked(step_, element_bytes(instance_.type_)) &&
-         plan.fill(plan.groups(view.T), scratch_) && instance_.run_chunks(view, plan);
+         (view.T == 0 || (plan.fill(plan.groups(view.T), scratch_) && instance_.run_chunks(view, plan)));
 }
 
 Verdict StepGraph::mark(const sinktrap_slot_set* slots) {
@@ -76,6 +81,15 @@ Verdict StepGraph::describe(const DLTensor* buffers) {
   return verdict_of(SINKTRAP_OK);
 }
 
+void StepGraph::describe_bound() { describe(bound_); }
+
+bool StepGraph::serves(const sinktrap_forward_args& args) const {
+  const ForwardView v = instance_.forward_view(args);
+  const ForwardView& c = captured_;
+  return v.T == c.T && v.x == c.x && v.gammas == c.gammas && v.gammas_f32 == c.gammas_f32 &&
+         v.token_slot == c.token_slot && v.out == c.out;
+}
+
 Verdict StepGraph::replay() {
   // A bind to another pool has moved the derived operands on to it, and the graph would read a mixture.
   if (!std::equal(instance_.pool_.buffers.begin(), instance_.pool_.buffers.end(), step_.pool.buffers))
@@ -91,15 +105,19 @@ Verdict Instance::capture(const sinktrap_forward_args* args, std::unique_ptr<Ste
   if (graph == nullptr) return refuse_argument("capture: no place for the graph");
   graph->reset();
   if (const Verdict v = check_arguments(args); v.code != SINKTRAP_OK) return v;
-  if (args->x->shape[0] == 0) return refuse_argument("capture: no tokens");
   if (!pool_.bound) return verdict_of(SINKTRAP_UNBOUND);
   std::unique_ptr<StepGraph> made(new StepGraph(*this));
-  for (std::size_t b = 0; b < SINKTRAP_BUFFER_COUNT; ++b) {
-    DLTensor& t = made->bound_[b];
-    t = DLTensor{pool_.buffers[b], kDevice, 4, dtype_, nullptr, nullptr, 0};
-    t.shape = pool_.extents[b].data();
-  }
-  if (const Verdict v = made->prepare(*args); v.code != SINKTRAP_OK) return v;
+  made->prepare(forward_view(*args));
+  *graph = std::move(made);
+  return verdict_of(SINKTRAP_OK);
+}
+
+Verdict Instance::capture_update(std::unique_ptr<StepGraph>* graph) {
+  if (graph == nullptr) return refuse_argument("capture: no place for the graph");
+  graph->reset();
+  if (!pool_.bound) return verdict_of(SINKTRAP_UNBOUND);
+  std::unique_ptr<StepGraph> made(new StepGraph(*this));
+  made->prepare(layer_view());
   *graph = std::move(made);
   return verdict_of(SINKTRAP_OK);
 }

@@ -28,19 +28,24 @@ class StepGraph {
   // would refuse make replay answer bind's verdict; a legal pool at other addresses is `argument`, since the
   // graph would go on reading the old one.
   Verdict describe(const DLTensor buffers[SINKTRAP_BUFFER_COUNT]);
+  // Those of the bound pool again.
+  void describe_bound();
   // Validation, update and forward, and waits. The first refusal, as validate, bind, update and forward give
   // it; then `out`, the derived operands and the marks are what they were.
   Verdict replay();
+  // Whether a replay does what forward would do with these arguments, which have been checked.
+  bool serves(const sinktrap_forward_args& args) const;
 
  private:
   friend class Instance;
   explicit StepGraph(const Instance& instance) : instance_(instance) {}
-  Verdict prepare(const sinktrap_forward_args& args);
+  void prepare(ForwardView view);  // without tokens: validation and update alone
   bool record(const ForwardView& view, const ScratchPlan& plan);
 
   const Instance& instance_;
   DLTensor bound_[SINKTRAP_BUFFER_COUNT] = {};
   StepView step_{};
+  ForwardView captured_{};
   DeviceBuffer layouts_, marks_, checked_, verdict_, scratch_;
   DeviceGraph* graph_ = nullptr;
 };

@@ -25,6 +25,7 @@ constexpr bool is_ordered(Kernel kernel) { return kernel == Kernel::ordered; }
 struct Options {
   std::uint32_t seams;
   std::uint64_t schedule = 0;  // simt only
+  bool graphs = false;         // calls go through captured steps (graph_route.hpp)
   std::string problem;
 };
 class StepGraph;
@@ -41,6 +42,11 @@ class Instance {
   Verdict forward(const sinktrap_forward_args* args);
   // A step that can be replayed (graph.hpp), with these arguments; *graph is null unless the code is OK.
   Verdict capture(const sinktrap_forward_args* args, std::unique_ptr<StepGraph>* graph);
+  // The same without forward.
+  Verdict capture_update(std::unique_ptr<StepGraph>* graph);
+  bool bound() const { return pool_.bound; }
+  // What forward asks of its arguments but for the ids.
+  Verdict check_arguments(const sinktrap_forward_args* args) const;
   Verdict load(std::int64_t slot, const sinktrap_adapter* adapter);
   Verdict unload(std::int64_t slot);
   Verdict derived(std::string_view name, DLTensor* view);
@@ -60,7 +66,7 @@ class Instance {
   Verdict slot_problem(std::int64_t slot) const;  // unbound, slot_range, or ok
   Verdict slots_of(const sinktrap_slot_set* slots, std::vector<std::int64_t>& ids) const;
   void zero_slot(std::int64_t slot);
-  Verdict check_arguments(const sinktrap_forward_args* args) const;
+  ForwardView layer_view() const;                                     // no tokens
   ForwardView forward_view(const sinktrap_forward_args& args) const;  // but for scratch
   bool run(const ForwardView& view) const;
   bool run_chunks(const ForwardView& whole, const ScratchPlan& plan) const;

@@ -5,8 +5,8 @@
 namespace sinktrap::cuda_impl::SINKTRAP_TARGET {
 
 Options parse_options(Kernel kernel, std::string_view text) {
-  Options options{fixed_seams(kernel), 0, {}};
-  bool seen_seams = false, seen_schedule = false;
+  Options options{fixed_seams(kernel), 0, false, {}};
+  bool seen_seams = false, seen_schedule = false, seen_graph = false;
   const auto refuse = [&options](std::string why) {
     options.problem = "options: " + std::move(why);
     return options;
@@ -30,6 +30,10 @@ Options parse_options(Kernel kernel, std::string_view text) {
           seen_schedule)
         return refuse("schedule: expected once a number from 0 to 2^64 - 1");
       seen_schedule = true;
+    } else if (key == "graph") {
+      if ((value != "on" && value != "off") || seen_graph) return refuse("graph: expected once on or off");
+      options.graphs = value == "on";
+      seen_graph = true;
     } else {
       return refuse("unknown key \"" + key + "\"");
     }

@@ -45,6 +45,11 @@ TEST(BadInput, Implementations) {
   expect_refused("run --impl nothing", "known are");
   expect_refused("run --impl ./nothing.so", "no such file");
   expect_refused("run --impl /dev/null", "/dev/null");
+  expect_refused("run --impl 'simt:decode?graph=yes'",
+                 "create refuses the options \"graph=yes\": options: graph: expected once on or off");
+  expect_refused("run --impl 'simt:decode?graph=on&graph=on'", "expected once on or off");
+  expect_refused("run --impl 'simt:decode?seams=all'", "unknown key \"seams\"");
+  expect_refused("run --impl 'reference?speed=2'", "create refuses the options \"speed=2\"");
   expect_refused("check --impl '" SINKTRAP_PLAIN_C_FOLDER "' 'forward T=0 n=1 H=1 F=1 R=1 S=1'",
                  "expected a shared library (ELF), found a folder");
   expect_refused("run --impl '" + plain_c("wrong_version") + "'", "interface version 2 found, 1 expected");

@@ -1,0 +1,14 @@
+// Something dangerous said by a child process: code of an implementation that may crash, hang or exit.
+#pragma once
+#include <functional>
+#include <string>
+
+namespace sinktrap {
+
+// What `work` returns when it is run in a child. A child that does not come so far is described instead: "WHO
+// was killed by signal 11 (Segmentation fault) DOING". It has 30 seconds. Nothing that `work` does reaches
+// this process.
+std::string said_by_child(const std::string& who, const std::string& doing,
+                          const std::function<std::string()>& work);
+
+}  // namespace sinktrap
