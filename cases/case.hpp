@@ -97,6 +97,7 @@ struct Step {
     rebind_other,
     rebind_invalid,
     rebind_strided,
+    rebind_same,
     write,
     load,
     unload,

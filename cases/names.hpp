@@ -15,9 +15,9 @@ inline const std::vector<std::string_view> put_tensors = {
     "x", "gammas", "w13", "w2", "gate_up_lora_a", "gate_up_lora_b", "down_lora_a", "down_lora_b"};
 inline const std::vector<std::string_view> factors = {"stacked", "separate", "per_expert"};
 inline const std::vector<std::string_view> profiles = {"sglang", "strict"};
-inline const std::vector<std::string_view> steps = {"bind",           "rebind_other", "rebind_invalid",
-                                                    "rebind_strided", "write",        "load",
-                                                    "unload",         "update",       "forward"};
+inline const std::vector<std::string_view> steps = {
+    "bind",  "rebind_other", "rebind_invalid", "rebind_strided", "rebind_same",
+    "write", "load",         "unload",         "update",         "forward"};
 
 // Keys of each kind, in the order of `kinds`.
 inline constexpr std::string_view layer_fields =

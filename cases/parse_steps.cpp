@@ -31,6 +31,7 @@ class StepParser {
       case Step::Kind::rebind_other:
       case Step::Kind::rebind_invalid:
       case Step::Kind::rebind_strided:
+      case Step::Kind::rebind_same:
         s.seed = seed();
         break;
       case Step::Kind::write:  // the engine's own write: always a slot of the pool, a rank that fits

@@ -134,6 +134,7 @@ class Printer {
       case Kind::rebind_other:
       case Kind::rebind_invalid:
       case Kind::rebind_strided:
+      case Kind::rebind_same:
         return put(s.seed);
       case Kind::write:
       case Kind::load:

@@ -111,15 +111,23 @@ void Session::check_untouched(const char* operation) const {
   for (const auto& b : pool_) require_unchanged(*b, operation);
 }
 
+Verdict Session::bind_views(const Views& views) {
+  Verdict v = verdict_of(SINKTRAP_OK);
+  const Phase phase("bind");
+  return consistent(implementation_.table().bind(instance_, views.data(), &v), v, "bind");
+}
+
+Verdict Session::rebind() {
+  const Verdict v = bind_views(views(pool_));
+  check_untouched("bind");
+  return v;
+}
+
 Verdict Session::bind(const Pool& pool, const std::function<void(Views&)>& edit) {
   auto buffers = upload(implementation_, pool);
   auto tensors = views(buffers);
   if (edit) edit(tensors);
-  Verdict v = verdict_of(SINKTRAP_OK);
-  {
-    const Phase phase("bind");
-    v = consistent(implementation_.table().bind(instance_, tensors.data(), &v), v, "bind");
-  }
+  const Verdict v = bind_views(tensors);
   for (const auto& b : buffers) require_unchanged(*b, "bind");
   if (v.code == SINKTRAP_OK) pool_ = std::move(buffers);
   check_untouched("bind");
@@ -198,9 +206,31 @@ Pool Session::read_pool() const {
 
 Session::Output Session::forward(const Tensor& x, const Tensor& gammas, const Tensor& token_slot,
                                  const std::function<void(ForwardCall&)>& edit) {
-  const Buffer bx(implementation_, "x", x), bg(implementation_, "gammas", gammas);
-  const Buffer bs(implementation_, "token_slot", token_slot);
-  const Buffer bo = Buffer::poisoned(implementation_, "out", type_, x.shape());
+  return forward(Batch(implementation_, type_, x, gammas, token_slot), edit);
+}
+
+Session::Batch::Batch(const Implementation& implementation, Element type, const Tensor& x,
+                      const Tensor& gammas, const Tensor& token_slot) {
+  x_.emplace(implementation, "x", x);
+  gammas_.emplace(implementation, "gammas", gammas);
+  token_slot_.emplace(implementation, "token_slot", token_slot);
+  out_.emplace(Buffer::poisoned(implementation, "out", type, x.shape()));
+}
+
+bool Session::Batch::write(const Tensor& x, const Tensor& gammas, const Tensor& token_slot) {
+  const auto fits = [](const std::optional<Buffer>& buffer, const Tensor& t) {
+    return buffer && buffer->uploaded().type() == t.type() && buffer->uploaded().shape() == t.shape();
+  };
+  if (!fits(x_, x) || !fits(gammas_, gammas) || !fits(token_slot_, token_slot)) return false;
+  x_->write(x);
+  gammas_->write(gammas);
+  token_slot_->write(token_slot);
+  out_->write(out_->uploaded());  // nothing but poison was ever put there
+  return true;
+}
+
+Session::Output Session::forward(const Batch& batch, const std::function<void(ForwardCall&)>& edit) {
+  const Buffer &bx = *batch.x_, &bg = *batch.gammas_, &bs = *batch.token_slot_, &bo = *batch.out_;
   ForwardCall call;
   call.x = bx.view();
   call.gammas = bg.view();

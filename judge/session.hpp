@@ -34,6 +34,8 @@ class Session {
   // `edit` may change the descriptors before the call.
   using Views = std::array<DLTensor, SINKTRAP_BUFFER_COUNT>;
   Verdict bind(const Pool& pool, const std::function<void(Views&)>& edit = {});
+  // Binds the buffers that are bound once more.
+  Verdict rebind();
   // Absent: all slots.
   Verdict update(const std::optional<std::vector<std::int64_t>>& slots);
   Verdict load(std::int64_t slot, const AdapterFactors& adapter);
@@ -56,6 +58,21 @@ class Session {
   // call before it is made; the tensors behind it are then still those given here.
   Output forward(const Tensor& x, const Tensor& gammas, const Tensor& token_slot,
                  const std::function<void(ForwardCall&)>& edit = {});
+  // The tensors of a forward, for several calls: an implementation may remember addresses.
+  class Batch {
+   public:
+    Batch() = default;
+    Batch(const Implementation& implementation, Element type, const Tensor& x, const Tensor& gammas,
+          const Tensor& token_slot);
+    // The next batch into the same memory, `out` poisoned again; false, and nothing is done, when a shape or
+    // type differs.
+    bool write(const Tensor& x, const Tensor& gammas, const Tensor& token_slot);
+
+   private:
+    friend class Session;
+    std::optional<Buffer> x_, gammas_, token_slot_, out_;
+  };
+  Output forward(const Batch& batch, const std::function<void(ForwardCall&)>& edit = {});
 
   struct Derived {
     Verdict verdict;
@@ -71,6 +88,7 @@ class Session {
 
  private:
   void check_untouched(const char* operation) const;
+  Verdict bind_views(const Views& views);
 
   const Implementation& implementation_;
   Element type_;

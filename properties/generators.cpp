@@ -157,6 +157,7 @@ Step state_step(const LayerCase& layer) {
                                         {1, Kind::rebind_other},
                                         {1, Kind::rebind_invalid},
                                         {1, Kind::rebind_strided},
+                                        {1, Kind::rebind_same},
                                         {3, Kind::write},
                                         {3, Kind::load},
                                         {2, Kind::unload},

@@ -190,6 +190,7 @@ void change_step(Step& s, const LayerCase& l, Random& random, const CaseSizes& t
     case Kind::rebind_other:
     case Kind::rebind_invalid:
     case Kind::rebind_strided:
+    case Kind::rebind_same:
       s.seed = other_seed(random, s.seed);
       return;
     case Kind::write:

@@ -47,7 +47,8 @@ TEST(CaseLanguage, CanonicalLinesPrintAsTheyWereRead) {
            "fill=dense seed=1",
            "shard n=2 H=6 F=8 R=3 S=2 layout=shared type=bf16 ranks=3,2 tp=2 fill=dense seed=1",
            "state n=2 H=8 F=5 R=3 S=2 layout=shared w13=interleaved type=bf16 ranks=3,2 fill=dense seed=1 "
-           "steps=bind:1;rebind_other:2;rebind_invalid:3;rebind_strided:4;write:1:2:3;load:-1:9:2;unload:5;"
+           "steps=bind:1;rebind_other:2;rebind_invalid:3;rebind_strided:4;rebind_same:5;write:1:2:3;load:-1:"
+           "9:2;unload:5;"
            "update:all;update:"
            "none;update:0,1,7;"
            "forward:0,-1:2;forward:none:3",

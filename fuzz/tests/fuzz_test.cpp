@@ -72,7 +72,8 @@ TEST(Mutator, walks_reach_every_word_of_their_kinds) {
        "zero|"
        "fill=subnormal|fill=huge|fill=sweep|put=nan@|put=inf@|put=-inf@|put=huge@|schedule=|tp=2| T=0 "},
       {"fuzz_state",
-       "bind:|rebind_other:|rebind_invalid:|rebind_strided:|write:|load:|unload:|update:all|update:0|"
+       "bind:|rebind_other:|rebind_invalid:|rebind_strided:|rebind_same:|write:|load:|unload:|update:all|"
+       "update:0|"
        "forward:"},
       {"fuzz_pack", "pack|shard|stacked|separate|per_expert|tp_rank=1|scaling=0.3"}};
   for (const auto& [name, words] : expected) {

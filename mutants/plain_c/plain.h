@@ -33,6 +33,9 @@ struct sinktrap_instance {
   char* cat;      /* shared-outer: a_cat [S, R, n*F]; per-expert: b_cat [S, H, n*R] */
   int64_t w1_delta_shape[3], cat_shape[3];
   int64_t loaded_slot, loaded_rank; /* of the last load; for a fault */
+  const int32_t* kept_from;         /* a map from tokens to slots that was read before; for a fault */
+  int64_t kept_count;
+  int32_t kept_ids[64];
 };
 
 /* plain_number.c */

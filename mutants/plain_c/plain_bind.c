@@ -147,6 +147,10 @@ int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_
       if (buffers[i].shape[axis] != p->pool_shape[i][axis])
         return plain_verdict(v, SINKTRAP_POOL_SHAPE_CHANGED, i, axis, buffers[i].shape[axis],
                              p->pool_shape[i][axis]);
+  if (PLAIN_HAS(rebind_at_same_address_ignored) && p->bound) {
+    for (i = 0; i < SINKTRAP_BUFFER_COUNT && p->pool[i] == plain_data(&buffers[i]);) ++i;
+    if (i == SINKTRAP_BUFFER_COUNT) return plain_answer(v, SINKTRAP_OK);
+  }
   if (!p->bound) {
     if (!first_bind(p, buffers))
       return plain_fail(v, SINKTRAP_INTERNAL, "no memory for the derived operands");

@@ -227,6 +227,17 @@ static void misbehave(const sinktrap_instance* p, const sinktrap_forward_args* a
   if (PLAIN_HAS(modifies_input)) *plain_data(args->x) += 1;
 }
 
+/* For a fault: the map as it was when this address was first seen with this length. */
+static const int32_t* kept_ids(sinktrap_instance* p, const int32_t* ids, int64_t count) {
+  if (count > (int64_t)(sizeof p->kept_ids / sizeof *p->kept_ids)) return ids;
+  if (p->kept_from != ids || p->kept_count != count) {
+    memcpy(p->kept_ids, ids, (size_t)count * sizeof *ids);
+    p->kept_from = ids;
+    p->kept_count = count;
+  }
+  return p->kept_ids;
+}
+
 int32_t plain_forward(sinktrap_instance* p, const sinktrap_forward_args* args, sinktrap_verdict* v) {
   const int32_t* ids;
   scratch w;
@@ -235,6 +246,7 @@ int32_t plain_forward(sinktrap_instance* p, const sinktrap_forward_args* args, s
   if (args->x->shape[0] == 0) return v->code;
   if (!allocate(p, &w)) return plain_fail(v, SINKTRAP_INTERNAL, "no memory for one token's intermediates");
   ids = (const int32_t*)(const void*)plain_data(args->token_slot);
+  if (PLAIN_HAS(slots_kept_by_address)) ids = kept_ids(p, ids, args->x->shape[0]);
   for (t = 0; t < args->x->shape[0]; ++t)
     if (!PLAIN_HAS(uninitialised_base_rows) || ids[t] >= 0)
       one_token(p, args, t, plain_route(p, ids, args->x->shape[0], t), &w);
