@@ -171,10 +171,10 @@ std::string Buffer::broken_guard() const {
   hide_guards(true);
   if (ahead == whole && behind == whole) return "";
   for (std::size_t i = 0; i < kGuardBytes; ++i)
-    if (behind[i] != whole[i]) return fmt::format("{} bytes past the end of {}", i, name_);
+    if (behind[i] != whole[i]) return fmt::format("byte {} past the end of {}", i + 1, name_);
   std::size_t i = kGuardBytes - 1;
   while (ahead[i] == whole[i]) --i;
-  return fmt::format("{} bytes before the start of {}", kGuardBytes - i, name_);
+  return fmt::format("byte {} before the start of {}", kGuardBytes - i, name_);
 }
 
 std::string Buffer::changed() const {

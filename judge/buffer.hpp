@@ -32,7 +32,7 @@ class Buffer {
   Tensor read() const;
   // Replaces the contents; shape and type stay.
   void write(const Tensor& contents);
-  // The first broken guard byte in words ("3 bytes past the end of out"), or empty.
+  // The first broken guard byte in words ("byte 3 past the end of out"), or empty.
   std::string broken_guard() const;
   // The first element that differs from what was uploaded, in words, or empty.
   std::string changed() const;

@@ -2,6 +2,7 @@
 // shows that the executor and the race runtime find what they promise to find.
 #pragma once
 #include <cstdint>
+#include <ostream>
 #include <vector>
 
 #include "cuda_impl/simt/simt.hpp"
@@ -15,6 +16,8 @@ struct Defect {
   // Launches the kernel; false with error() when the launch reports something.
   bool (*run)(bool defect);
 };
+// What GoogleTest prints for one: no addresses, which differ from run to run.
+inline void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
 
 std::vector<Defect> barrier_defects();
 std::vector<Defect> race_defects();

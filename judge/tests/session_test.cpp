@@ -82,13 +82,13 @@ TEST(Session, WritesOutsideOutAreSeen) {
     static_cast<char*>(a->out->data)[-1] = 0;
     return code;
   };
-  expect_failed(t, "1 bytes before the start of out");
+  expect_failed(t, "byte 1 before the start of out");
   t.forward = [](sinktrap_instance* i, const sinktrap_forward_args* a, sinktrap_verdict* v) -> std::int32_t {
     const auto code = honest().forward(i, a, v);
     static_cast<char*>(a->out->data)[3 * 4 * 2 + 5] = 0;
     return code;
   };
-  expect_failed(t, "5 bytes past the end of out");
+  expect_failed(t, "byte 6 past the end of out");
   t.update = [](sinktrap_instance*, const sinktrap_slot_set*, sinktrap_verdict* v) -> std::int32_t {
     *v = verdict_of(SINKTRAP_OK);
     return SINKTRAP_OK;

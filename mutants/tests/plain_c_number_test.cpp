@@ -39,7 +39,13 @@ void expect_same_writing(plain_type type, Element element, float value) {
   EXPECT_EQ(found, expected) << element_name(element) << " of " << value;
 }
 
-class PlainNumber : public testing::TestWithParam<std::pair<plain_type, Element>> {};
+struct Both {
+  plain_type first;
+  Element second;
+};
+void PrintTo(const Both& both, std::ostream* out) { *out << element_name(both.second); }
+
+class PlainNumber : public testing::TestWithParam<Both> {};
 
 TEST_P(PlainNumber, every_half_is_read_as_the_contract_reads_it) {
   for (std::uint32_t half = 0; half < 0x10000; ++half)
@@ -76,8 +82,8 @@ TEST_P(PlainNumber, overflow_is_infinity_and_nan_stays_nan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PlainC, PlainNumber,
-                         testing::Values(std::pair{PLAIN_BF16, Element::bf16},
-                                         std::pair{PLAIN_F16, Element::f16}));
+                         testing::Values(Both{PLAIN_BF16, Element::bf16}, Both{PLAIN_F16, Element::f16}),
+                         [](const auto& info) { return std::string(element_name(info.param.second)); });
 
 }  // namespace
 }  // namespace sinktrap::test
