@@ -17,7 +17,8 @@ SharedRun::SharedRun(const Case& c, const Implementation& implementation)
 SharedRun::~SharedRun() { current = nullptr; }
 
 OneRun::Made* SharedRun::of(const Case& c, const Implementation& implementation) {
-  const bool its = current != nullptr && &current->case_ == &c && &current->implementation_ == &implementation;
+  const bool its =
+      current != nullptr && &current->case_ == &c && &current->implementation_ == &implementation;
   return its ? &current->made_ : nullptr;
 }
 

@@ -1,6 +1,6 @@
-// The run that several laws judge. A fuzzer puts a case under every law that speaks about it, and those about a
-// single batch all run the same one, with the same options: while a SharedRun lives they share its inputs and
-// its output.
+// The run that several laws judge. A fuzzer puts a case under every law that speaks about it, and those about
+// a single batch all run the same one, with the same options: while a SharedRun lives they share its inputs
+// and its output.
 #pragma once
 #include <optional>
 

@@ -1,10 +1,10 @@
-// Blocks behind device allocations. Under AddressSanitizer a block that was given back rests, poisoned, before
-// it is used again: each access to released memory is found while it does, as in AddressSanitizer's own
-// quarantine, at a fraction of what an allocation costs there (a fuzzer makes some dozen in each of thousands
-// of executions a second). In other builds a block comes from the system and goes straight back.
+// Blocks behind device allocations. Under AddressSanitizer a block that was given back rests, poisoned,
+// before it is used again: each access to released memory is found while it does, as in AddressSanitizer's
+// own quarantine, at a fraction of what an allocation costs there (a fuzzer makes some dozen in each of
+// thousands of executions a second). In other builds a block comes from the system and goes straight back.
 //
-// These blocks are mapped, not allocated: libFuzzer takes an execution that allocates more than it frees for a
-// leak, and searches all memory for it.
+// These blocks are mapped, not allocated: libFuzzer takes an execution that allocates more than it frees for
+// a leak, and searches all memory for it.
 #pragma once
 #include <array>
 #include <cstddef>
