@@ -11,7 +11,13 @@
 namespace sinktrap {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+// The first character from `at` on that is a blank, or none; the line's size if there is no such.
+std::size_t next(std::string_view line, std::size_t at, bool blank) {
+  while (at < line.size() && is_blank(line[at]) != blank) ++at;
+  return at;
+}
 
 }  // namespace
 
@@ -20,17 +26,17 @@ Fields::Fields(std::string_view line) {
     fail(1, fmt::format("line of {} bytes, at most {} are read", line.size(), CaseLimits::max_line));
     return;
   }
-  std::size_t at = line.find_first_not_of(kBlanks);
-  if (at == std::string_view::npos) {
+  std::size_t at = next(line, 0, false);
+  if (at == line.size()) {
     fail(1, "empty line, expected layout, forward, state, pack or shard");
     return;
   }
-  std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+  std::size_t end = next(line, at, true);
   kind_ = line.substr(at, end - at);
   kind_column_ = at + 1;
   fields_.reserve(24);  // more than any kind has
-  while ((at = line.find_first_not_of(kBlanks, end)) != std::string_view::npos) {
-    end = std::min(line.find_first_of(kBlanks, at), line.size());
+  while ((at = next(line, end, false)) < line.size()) {
+    end = next(line, at, true);
     const std::string_view word = line.substr(at, end - at);
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos || equals == 0) {

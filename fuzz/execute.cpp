@@ -6,6 +6,7 @@
 #include "fuzz/protocol.hpp"
 #include "fuzz/targets.hpp"
 #include "judge/expectation.hpp"
+#include "properties/shared_run.hpp"
 
 namespace sinktrap::fuzz {
 namespace {
@@ -34,19 +35,20 @@ const Chosen& laws_of(const CaseTarget& target) {
   return chosen;
 }
 
-// Which implementation judges a case. The first costs a fraction of the others where a target has several
-// (its kernels have no barriers), so among the target's own it gets 29 cases of 32.
+// Which implementation judges a case. The first costs a fifth of the others where a target has several (its
+// kernels have no barriers), so among the target's own it gets 61 cases of 64; the others then take a fifth
+// of the time.
 std::size_t picked(const CaseTarget& target, std::size_t count, std::uint64_t hash) {
   if (count != target.implementations.size()) return (hash >> 8) % count;
-  const std::size_t turn = (hash >> 8) % 32;
-  return turn < 29 ? 0 : (turn - 28) % count;
+  const std::size_t turn = (hash >> 8) % 64;
+  return turn < 61 ? 0 : (turn - 60) % count;
 }
 
-void judge(const Law& law, const Case& c, const std::string& line, const UnderTest& under) {
+void judge(const Law& law, const Case& c, std::string_view line, const UnderTest& under) {
   if (!law.applies(c)) return;
   const Judgement j = judge_case(law, c, *under.implementation);
   if (!is_bad(j.status)) return;
-  report({std::string(law.id), under.argument, j.reason, line,
+  report({std::string(law.id), under.argument, j.reason, std::string(line),
           fmt::format("{} --law {} '{}'", under.repeat, law.id, line)});
 }
 
@@ -87,13 +89,15 @@ void execute_case(const CaseTarget& target, std::string_view line) {
   }
   if (std::find(target.kinds.begin(), target.kinds.end(), case_kind(*c)) == target.kinds.end()) return;
   if (!within(*c, target.sizes)) return;
-  const std::string printed = parsed ? print_case(*c) : std::string(line);
+  const std::string canonical = parsed ? print_case(*c) : std::string();
+  const std::string_view printed = parsed ? std::string_view(canonical) : line;
   const std::uint64_t hash = parsed ? hash_of(printed) : line_hash;
   const Chosen& chosen = laws_of(target);
   const auto& all = under_test(target.implementations);
   const std::size_t pick = picked(target, all.size(), hash);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (target.one_each && i != pick) continue;
+    const SharedRun shared(*c, *all[i].implementation);
     for (const Law* law : chosen.always) judge(*law, *c, printed, all[i]);
     if (!chosen.in_turn.empty() && hash % target.turns == 0)
       judge(*chosen.in_turn[(hash >> 20) % chosen.in_turn.size()], *c, printed, all[i]);

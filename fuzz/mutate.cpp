@@ -32,11 +32,33 @@ constexpr std::array<std::string_view, 5> kStarts = {
     "shard n=2 H=4 F=4 R=2 S=2 tp=2 fill=dense",
 };
 
-std::optional<Case> case_of(std::string_view line) {
-  if (const Case* known = remembered(line)) return *known;
-  auto parsed = parse_case(line);
-  if (!std::holds_alternative<Case>(parsed)) return std::nullopt;
-  return std::get<Case>(std::move(parsed));
+// Lines that mutations started from, the line by its hash: each is picked again and again, and parsing costs
+// more than judging a layout does. Beside `remembered`, which every execution would push them out of.
+struct Base {
+  std::string line;
+  std::optional<Case> value;  // absent: no case
+};
+constexpr std::size_t kBases = 4096;  // a corpus has hundreds to thousands of lines
+
+// Null for a line that is no case. Valid until `remember`, or the call for another line of the same place.
+const Case* case_of(std::string_view line) {
+  if (const Case* known = remembered(line)) return known;
+  static std::vector<Base>& bases = *new std::vector<Base>(kBases);
+  Base& base = bases[hash_of(line) % kBases];
+  if (line.empty() || base.line != line) {
+    auto parsed = parse_case(line);
+    base.line = line;
+    base.value.reset();
+    if (auto* c = std::get_if<Case>(&parsed)) base.value = std::move(*c);
+  }
+  return base.value ? &*base.value : nullptr;
+}
+
+// Prints a case that the next execution will need.
+std::string printed(Case c) {
+  std::string line = print_case(c);
+  remember(line, std::move(c));
+  return line;
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -80,35 +102,33 @@ MutatorShares shares_of(std::string_view target) {
 
 std::string changed_line(std::string_view line, Random& random, const CaseSizes& sizes,
                          const std::vector<std::string_view>& kinds) {
-  std::optional<Case> c = case_of(line);
-  const bool known =
-      c && (kinds.empty() || std::find(kinds.begin(), kinds.end(), case_kind(*c)) != kinds.end());
-  if (!known || !within(*c, sizes)) {
+  const Case* base = case_of(line);
+  const bool known = base != nullptr && (kinds.empty() || std::find(kinds.begin(), kinds.end(),
+                                                                    case_kind(*base)) != kinds.end());
+  if (!known || !within(*base, sizes)) {
     const std::string_view kind = kinds.empty()
                                       ? words::kinds[random.below(5)]
                                       : kinds[random.below(static_cast<std::uint32_t>(kinds.size()))];
     const auto which = std::find(words::kinds.begin(), words::kinds.end(), kind) - words::kinds.begin();
-    c = case_of(kStarts[static_cast<std::size_t>(which)]);
+    base = case_of(kStarts[static_cast<std::size_t>(which)]);
   }
   // One change in half of the mutations, two in a quarter: a fault that two changes show is rarely on the
   // way.
   std::uint32_t changes = 1;
   while (changes < 4 && random.chance(1, 2)) ++changes;
-  for (; changes > 0; --changes) c = changed_case(*c, random, sizes);
-  std::string printed = print_case(*c);
-  remember(printed, *c);
-  return printed;
+  Case c = changed_case(*base, random, sizes);
+  while (--changes > 0) c = changed_case(c, random, sizes);
+  return printed(std::move(c));
 }
 
 std::optional<std::string> crossed_line(std::string_view a, std::string_view b, Random& random,
                                         const CaseSizes& sizes) {
-  const auto first = case_of(a), second = case_of(b);
-  if (!first || !second) return std::nullopt;
-  const auto crossed = crossed_case(*first, *second, random, sizes);
+  const Case *first = case_of(a), *second = case_of(b);
+  // The same place: one line twice, or the second has pushed the first out.
+  if (first == nullptr || second == nullptr || first == second) return std::nullopt;
+  auto crossed = crossed_case(*first, *second, random, sizes);
   if (!crossed) return std::nullopt;
-  std::string printed = print_case(*crossed);
-  remember(printed, *crossed);
-  return printed;
+  return printed(std::move(*crossed));
 }
 
 std::string changed_fields(std::string_view line, Random& random) {

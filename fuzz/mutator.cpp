@@ -25,6 +25,10 @@ const std::vector<std::string_view>& kinds() {
   static const std::vector<std::string_view> any;
   return target != nullptr ? target->kinds : any;
 }
+const MutatorShares& shares() {
+  static const MutatorShares of_target = shares_of(kTarget);
+  return of_target;
+}
 std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
@@ -38,15 +42,14 @@ std::size_t put(const std::string& line, std::uint8_t* data, std::size_t max_siz
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  static const MutatorShares shares = shares_of(kTarget);
   Random random(seed);
   const std::uint32_t turn = random.below(16);
   std::size_t made = 0;
-  if (mutator_is_on() && turn >= shares.bytes)
-    made =
-        put(turn < shares.bytes + shares.fields ? changed_fields(text_of(data, size), random)
-                                                : changed_line(text_of(data, size), random, sizes(), kinds()),
-            data, max_size);
+  if (mutator_is_on() && turn >= shares().bytes)
+    made = put(turn < shares().bytes + shares().fields
+                   ? changed_fields(text_of(data, size), random)
+                   : changed_line(text_of(data, size), random, sizes(), kinds()),
+               data, max_size);
   return made > 0 ? made : LLVMFuzzerMutate(data, size, max_size);
 }
 
@@ -54,8 +57,13 @@ extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* a, std::siz
                                                  const std::uint8_t* b, std::size_t b_size, std::uint8_t* out,
                                                  std::size_t max_size, unsigned int seed) {
   Random random(seed);
-  if (mutator_is_on()) {
-    const auto line = crossed_line(text_of(a, a_size), text_of(b, b_size), random, sizes());
+  const std::uint32_t turn = random.below(16);
+  if (mutator_is_on() && turn >= shares().bytes) {
+    auto line = crossed_line(text_of(a, a_size), text_of(b, b_size), random, sizes());
+    // Half of all mutations are crossings, and what is cut together from a case and a refused line is
+    // refused.
+    if (!line && turn >= shares().bytes + shares().fields)
+      line = changed_line(text_of(a, a_size), random, sizes(), kinds());
     if (line)
       if (const std::size_t made = put(*line, out, max_size)) return made;
   }

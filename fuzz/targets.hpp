@@ -32,7 +32,7 @@ std::uint64_t hash_of(std::string_view line);
 // Cases that the mutator printed lately, by their canonical lines: the next mutation starts from one of them,
 // and the execution in between needs it too. Parsing costs more than judging a layout does.
 const Case* remembered(std::string_view line);
-void remember(std::string_view line, const Case& c);
+void remember(std::string_view line, Case c);
 
 // Parses, checks that printing is stable, and judges. Reports a finding, or returns.
 void execute_case(const CaseTarget& target, std::string_view line);

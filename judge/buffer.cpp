@@ -26,6 +26,18 @@ constexpr std::size_t kPieceBytes = kSparseBytes;
 // Guards are NaN for every floating type; for integers a value that is no slot and no index.
 unsigned char pattern_of(Element e) { return e == Element::i32 || e == Element::i64 ? 0x7b : 0xff; }
 
+// Not instrumented: what it looks at is poisoned.
+__attribute__((no_sanitize("address"))) bool is_guard(const char* memory, unsigned char pattern) {
+  const std::uint64_t whole = pattern * 0x0101010101010101u;
+  std::uint64_t differs = 0;
+  for (std::size_t at = 0; at < kGuardBytes; at += sizeof whole) {
+    std::uint64_t word;
+    std::memcpy(&word, memory + at, sizeof word);
+    differs |= word ^ whole;
+  }
+  return differs == 0;
+}
+
 }  // namespace
 
 Buffer::Buffer(const Implementation& implementation, std::string name, Tensor contents)
@@ -75,12 +87,24 @@ void Buffer::allocate() {
   if (memory_ == nullptr)
     stop(Status::skipped,
          fmt::format("no memory for {} ({} bytes): {}", name_, total, implementation_->last_error()));
-  std::array<unsigned char, kGuardBytes> guard;
-  guard.fill(pattern_of(contents_.type()));
-  put(0, guard.data(), kGuardBytes);
   put(kGuardBytes, contents_.bytes().data(), data);
-  put(kGuardBytes + data, guard.data(), kGuardBytes);
+  if (in_reach()) {
+    std::memset(memory_, pattern_of(contents_.type()), kGuardBytes);
+    std::memset(memory_ + kGuardBytes + data, pattern_of(contents_.type()), kGuardBytes);
+  } else {
+    std::array<unsigned char, kGuardBytes> guard;
+    guard.fill(pattern_of(contents_.type()));
+    put(0, guard.data(), kGuardBytes);
+    put(kGuardBytes + data, guard.data(), kGuardBytes);
+  }
   hide_guards(true);
+}
+
+// Memory that is looked at where it lies. That of an implementation on the CPU is under AddressSanitizer too,
+// whose shadow is set for it in any case: a call and an allocation less for each comparison.
+bool Buffer::in_reach() const {
+  return !implementation_->own_memory() ||
+         (guards_are_poisoned() && implementation_->table().device.device_type == kDLCPU);
 }
 
 bool guards_are_poisoned() { return __asan_poison_memory_region != nullptr; }
@@ -130,9 +154,10 @@ DLTensor Buffer::view() const {
   return t;
 }
 
-void Buffer::for_pieces(const std::function<bool(std::size_t, const std::byte*, std::size_t)>& piece) const {
+template <class Piece>
+void Buffer::for_pieces(Piece piece) const {
   const std::size_t bytes = contents_.bytes().size();
-  std::vector<std::byte> fetched(implementation_->own_memory() ? std::min(bytes, kPieceBytes) : 0);
+  std::vector<std::byte> fetched(in_reach() ? 0 : std::min(bytes, kPieceBytes));
   for (std::size_t at = 0; at < bytes; at += kPieceBytes) {
     const std::size_t count = std::min(bytes - at, kPieceBytes);
     const auto* there = reinterpret_cast<const std::byte*>(memory_ + kGuardBytes + at);
@@ -162,7 +187,13 @@ void Buffer::write(const Tensor& contents) {
   put(kGuardBytes, contents_.bytes().data(), contents_.bytes().size());
 }
 
+bool Buffer::guards_hold() const {
+  const unsigned char pattern = pattern_of(contents_.type());
+  return is_guard(memory_, pattern) && is_guard(memory_ + kGuardBytes + contents_.bytes().size(), pattern);
+}
+
 std::string Buffer::broken_guard() const {
+  if (in_reach() && guards_hold()) return "";
   std::array<unsigned char, kGuardBytes> ahead, behind, whole;
   whole.fill(pattern_of(contents_.type()));
   hide_guards(false);

@@ -1,6 +1,5 @@
 // A tensor in an implementation's memory, between guard bytes, with a host copy of what was put there.
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,9 +42,12 @@ class Buffer {
   void put(std::size_t offset, const void* bytes, std::size_t count) const;
   void get(std::size_t offset, void* bytes, std::size_t count) const;
   void release();
+  bool in_reach() const;
+  bool guards_hold() const;
   // What the memory holds, in pieces: piece(offset, bytes, count) until it is false. A tensor of gigabytes is
   // never held twice for a comparison.
-  void for_pieces(const std::function<bool(std::size_t, const std::byte*, std::size_t)>& piece) const;
+  template <class Piece>
+  void for_pieces(Piece piece) const;
 
   const Implementation* implementation_ = nullptr;
   std::string name_;

@@ -9,6 +9,7 @@
 #include "judge/session.hpp"
 #include "properties/batch.hpp"
 #include "properties/law.hpp"
+#include "properties/shared_run.hpp"
 #include "properties/transform.hpp"
 
 namespace sinktrap {
@@ -17,37 +18,32 @@ namespace {
 using namespace batch;
 
 Judgement lattice_is_exact(const Case& c, const Implementation& implementation) {
-  const ForwardInputs in = make_inputs(forward(c));
-  const Expectation expected = expect(in);
+  OneRun one(c, implementation);
+  const Expectation expected = expect(one.in());
   if (!expected.certificate.exact)
     stop(Status::skipped, "the reference does not certify this case: " + expected.certificate.why);
-  Session session(implementation, in, options_of(forward(c), true));
-  return judge_output(in, expected, run(session, in), session.declaration());
+  return judge_output(one.in(), expected, one.out(), one.declaration());
 }
 
 bool is_sweep(const Case& c) {
   return is_forward(c) && forward(c).layer.fill == Fill::sweep && forward(c).layer.put.empty();
 }
 Judgement sweep_is_silu(const Case& c, const Implementation& implementation) {
-  const ForwardInputs in = make_inputs(forward(c));
-  const Expectation expected = expect(in);
-  Session session(implementation, in, options_of(forward(c), true));
-  return judge_output(in, expected, run(session, in), session.declaration());
+  OneRun one(c, implementation);
+  return judge_output(one.in(), expect(one.in()), one.out(), one.declaration());
 }
 
 Judgement dense_is_bounded(const Case& c, const Implementation& implementation) {
-  const ForwardInputs in = make_inputs(forward(c));
-  Session session(implementation, in, options_of(forward(c), true));
-  return judge_output(in, expect(in), run(session, in), session.declaration());
+  OneRun one(c, implementation);
+  return judge_output(one.in(), expect(one.in()), one.out(), one.declaration());
 }
 
 Judgement ordered_is_bitwise(const Case& c, const Implementation& implementation) {
-  const ForwardInputs in = make_inputs(forward(c));
-  Session session(implementation, in, options_of(forward(c), true));
-  const sinktrap_declaration declared = session.declaration();
+  OneRun one(c, implementation);
+  const sinktrap_declaration declared = one.declaration();
   if (!declared.seams_declared) stop(Status::failed, "an ordered implementation must declare its seams");
-  const Tensor found = run(session, in);
-  Judgement j = compare_bits(ordered_output(in, declared.seams), found, "out");
+  const ForwardInputs& in = one.in();
+  Judgement j = compare_bits(ordered_output(in, declared.seams), one.out(), "out");
   if (j.status != Status::passed || !judgement_details()) return j;
   const std::string vacuous = vacuous_because(in, reference::forward_f64(problem_of(in), false).out);
   if (!vacuous.empty()) {

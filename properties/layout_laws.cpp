@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "judge/layouts.hpp"
 #include "properties/law.hpp"
@@ -28,7 +29,7 @@ bool is_shapes_only(const Case& c) {
 bool is_valid_shapes(const Case& c) { return is_shapes_only(c) && layout(c).n >= 1 && in_image(layout(c)); }
 
 // Judges many layouts derived from one case: each must be accepted exactly if `valid` says so.
-Judgement accepts_exactly(const Implementation& implementation, const std::vector<LayoutCase>& cases,
+Judgement accepts_exactly(const Implementation& implementation, std::span<const LayoutCase> cases,
                           std::int32_t profile, bool (*valid)(const LayoutCase&)) {
   const auto verdicts = validate(implementation, cases, profile);
   Judgement j;
@@ -46,7 +47,7 @@ Judgement accepts_exactly(const Implementation& implementation, const std::vecto
 }
 
 Judgement strict_is_the_image(const Case& c, const Implementation& implementation) {
-  return accepts_exactly(implementation, {layout(c)}, SINKTRAP_PROFILE_STRICT, in_image);
+  return accepts_exactly(implementation, std::span(&layout(c), 1), SINKTRAP_PROFILE_STRICT, in_image);
 }
 
 Judgement verdicts_agree(const Case& c, const Implementation& implementation) {

@@ -45,7 +45,7 @@ Magnitude magnitude_of(const float* v, std::int64_t count) {
   std::int32_t granule[kLanes], low[kLanes], high[kLanes] = {};
   std::fill(granule, granule + kLanes, kNoGranule);
   std::fill(low, low + kLanes, INT32_MAX);
-  const auto take = [&](const float* block) {
+  const auto take = [&](const float* block) __attribute__((always_inline)) {
     for (std::int64_t l = 0; l < kLanes; ++l) {
       const float a = std::fabs(block[l]);
       const auto bits = std::bit_cast<std::int32_t>(a);

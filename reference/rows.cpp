@@ -1,9 +1,10 @@
 #include "reference/rows.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <map>
+#include <numeric>
 
 namespace sinktrap::reference {
 namespace {
@@ -36,24 +37,26 @@ float round_f16(float value) {
   return std::fabs(rounded) >= 0x1p16f ? std::copysign(HUGE_VALF, value) : rounded;
 }
 
+// `values` has one for each of the 65536 bit patterns at p.
+void look_up(const float* values, const char* p, std::int64_t count, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, p + 2 * i, sizeof bits);
+    out[i] = values[bits];
+  }
+}
+
 }  // namespace
 
 void decode(Element type, const void* data, std::int64_t first, std::int64_t count, float* out) {
   const char* p = static_cast<const char*>(data) + first * element_bytes(type);
-  const auto look_up = [&](const std::vector<float>& values) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::uint16_t bits;
-      std::memcpy(&bits, p + 2 * i, sizeof bits);
-      out[i] = values[bits];
-    }
-  };
   static const std::vector<float> bf16 = all_values(Element::bf16), f16 = all_values(Element::f16);
   switch (type) {
     case Element::bf16:
-      look_up(bf16);
+      look_up(bf16.data(), p, count, out);
       break;
     case Element::f16:
-      look_up(f16);
+      look_up(f16.data(), p, count, out);
       break;
     default:
       if (count > 0) std::memcpy(out, p, static_cast<std::size_t>(count) * sizeof(float));
@@ -72,10 +75,18 @@ float round_storage(Element type, float value) {
 }
 
 std::vector<Group> groups_by_slot(const Problem& problem) {
-  std::map<std::int64_t, std::vector<std::int64_t>> tokens_of;
-  for (std::int64_t t = 0; t < problem.T; ++t) tokens_of[problem.token_slot[t]].push_back(t);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(problem.T));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto slot_of = [&](std::int64_t token) { return std::int64_t{problem.token_slot[token]}; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return slot_of(a) < slot_of(b); });
   std::vector<Group> groups;
-  for (auto& [slot, tokens] : tokens_of) groups.push_back({slot, std::move(tokens)});
+  for (auto first = order.begin(); first != order.end();) {
+    const auto last =
+        std::find_if(first, order.end(), [&](std::int64_t t) { return slot_of(t) != slot_of(*first); });
+    groups.push_back({slot_of(*first), {first, last}});
+    first = last;
+  }
   return groups;
 }
 

@@ -102,18 +102,18 @@ class Products {
                 std::span<const std::int64_t> tokens, const Real* in, std::int64_t in_stride, Real* out,
                 std::int64_t out_stride) const {
     if (tokens.empty()) return;
-    std::vector<float> row(static_cast<std::size_t>(width));
-    std::vector<Real> block(static_cast<std::size_t>(width * kBlock));
+    row_.resize(static_cast<std::size_t>(width));
+    block_.resize(static_cast<std::size_t>(width * kBlock));
     for (std::int64_t first = 0; first < rows; first += kBlock) {
       const std::int64_t used = rows - first < kBlock ? rows - first : kBlock;
       for (std::int64_t i = 0; i < used; ++i) {
-        decode(p_.type, matrix, stored_row(first + i) * width, width, row.data());
-        for (std::int64_t k = 0; k < width; ++k) block[k * kBlock + i] = taken(row[k]);
+        decode(p_.type, matrix, stored_row(first + i) * width, width, row_.data());
+        for (std::int64_t k = 0; k < width; ++k) block_[k * kBlock + i] = taken(row_[k]);
       }
       for (std::int64_t t : tokens) {
         Real sum[kBlock] = {};
         for (std::int64_t i = 0; i < used; ++i) sum[i] = out[t * out_stride + first + i];
-        add_products(block.data(), in + t * in_stride, width, sum);
+        add_products(block_.data(), in + t * in_stride, width, sum);
         for (std::int64_t i = 0; i < used; ++i) out[t * out_stride + first + i] = sum[i];
       }
     }
@@ -136,6 +136,9 @@ class Products {
 
   const Problem& p_;
   Weights weights_;
+  // Rows of the product being computed. Kept between the products, which are many and small.
+  mutable std::vector<float> row_;
+  mutable std::vector<Real> block_;
 };
 
 }  // namespace sinktrap::reference

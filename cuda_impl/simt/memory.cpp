@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
+#include <vector>
 
 #include "cuda_impl/simt/executor.hpp"
 #include "cuda_impl/simt/graph.hpp"
+#include "cuda_impl/simt/resting_blocks.hpp"
 #include "cuda_impl/simt/sanitizers.hpp"
 
 namespace sinktrap::simt {
@@ -18,22 +19,28 @@ namespace {
 
 constexpr unsigned char kPoison = 0xff;    // NaN in bf16, f16 and f32
 constexpr unsigned char kGuard = 0xa5;     // neither the poison nor a byte of a common value
-constexpr std::size_t kAlignment = 256;    // that of cudaMalloc
 constexpr std::size_t kDeviceGuard = 256;  // keeps the alignment
 constexpr std::size_t kSharedGuard = 64;
 
 struct Allocation {
+  unsigned char* begin = nullptr;
   std::uint64_t bytes = 0, serial = 0;
 };
 
 std::size_t size_with_guards(std::uint64_t bytes) {
-  return (bytes + 2 * kDeviceGuard + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + 2 * kDeviceGuard + RestingBlocks::kStep - 1) / RestingBlocks::kStep * RestingBlocks::kStep;
 }
 
 struct DeviceMemory {
   std::mutex mutex;
-  std::map<unsigned char*, Allocation> allocations;
+  std::vector<Allocation> allocations;  // in order of their addresses
+  RestingBlocks resting;
   std::uint64_t serial = 0;
+  // The first allocation behind an address.
+  std::vector<Allocation>::iterator after(const unsigned char* byte) {
+    return std::upper_bound(allocations.begin(), allocations.end(), byte,
+                            [](const unsigned char* b, const Allocation& a) { return b < a.begin; });
+  }
 };
 // Never destroyed: allocations may be released by other static objects after main.
 DeviceMemory& device_memory() {
@@ -52,14 +59,15 @@ bool is_guard(const unsigned char* bytes, std::size_t count) {
 }
 
 // Reports a side of an allocation whose guard has changed, and restores it so that it is reported once.
-std::string damage_of(unsigned char* begin, const Allocation& a) {
+std::string damage_of(const Allocation& a) {
+  if (address_sanitizer()) return {};
   const auto side = [&](unsigned char* guard, const char* where) -> std::string {
-    if (address_sanitizer() || is_guard(guard, kDeviceGuard)) return {};
+    if (is_guard(guard, kDeviceGuard)) return {};
     std::memset(guard, kGuard, kDeviceGuard);
     return "write " + std::string(where) + " device allocation " + std::to_string(a.serial) + " of " +
            std::to_string(a.bytes) + " bytes";
   };
-  const std::string before = side(begin - kDeviceGuard, "before"), after = side(begin + a.bytes, "after");
+  const std::string before = side(a.begin - kDeviceGuard, "before"), after = side(a.begin + a.bytes, "after");
   return before.empty() || after.empty() ? before + after : before + ", " + after;
 }
 
@@ -68,11 +76,12 @@ std::string damage_of(unsigned char* begin, const Allocation& a) {
 void set_error(std::string text) { error_text() = std::move(text); }
 
 std::string damaged_device_memory() {
+  if (address_sanitizer()) return {};
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   std::string first;
-  for (auto& entry : memory.allocations) {
-    std::string text = damage_of(entry.first, entry.second);
+  for (const Allocation& a : memory.allocations) {
+    std::string text = damage_of(a);
     if (first.empty()) first = std::move(text);
   }
   return first;
@@ -82,12 +91,12 @@ std::string device_place(const void* address) {
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   const auto* byte = static_cast<const unsigned char*>(address);
-  auto after = memory.allocations.upper_bound(const_cast<unsigned char*>(byte));
+  auto after = memory.after(byte);
   if (after == memory.allocations.begin()) return {};
-  const auto& [begin, a] = *--after;
-  if (byte >= begin + a.bytes) return {};
+  const Allocation& a = *--after;
+  if (byte >= a.begin + a.bytes) return {};
   return "device allocation " + std::to_string(a.serial) + " of " + std::to_string(a.bytes) +
-         " bytes, byte " + std::to_string(byte - begin);
+         " bytes, byte " + std::to_string(byte - a.begin);
 }
 
 inline namespace cpu {
@@ -111,25 +120,27 @@ void* allocate(std::uint64_t bytes) {
   // Linux grants more than there is and kills later; the poison would touch all of it.
   static const std::uint64_t physical =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  DeviceMemory& memory = device_memory();
   unsigned char* raw = nullptr;
   if (bytes <= physical) {
-    raw = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size_with_guards(bytes)));
+    const std::lock_guard lock(memory.mutex);
+    raw = memory.resting.take(size_with_guards(bytes));
   }
   if (raw == nullptr) {
     set_error("allocate: no memory for " + std::to_string(bytes) + " bytes");
     return nullptr;
   }
   unsigned char* begin = raw + kDeviceGuard;
-  std::memset(raw, kGuard, kDeviceGuard);
-  std::memset(begin, kPoison, bytes);
-  std::memset(begin + bytes, kGuard, kDeviceGuard);
-  poison(raw, size_with_guards(bytes));
+  if (!address_sanitizer()) {  // else nobody gets at the guards
+    std::memset(raw, kGuard, kDeviceGuard);
+    std::memset(begin + bytes, kGuard, kDeviceGuard);
+  }
   unpoison(begin, bytes);
+  std::memset(begin, kPoison, bytes);
   uninitialised(begin, bytes);
   tell(begin, bytes, true);
-  DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
-  memory.allocations[begin] = {bytes, ++memory.serial};
+  memory.allocations.insert(memory.after(begin), {begin, bytes, ++memory.serial});
   return begin;
 }
 
@@ -138,15 +149,14 @@ bool release(void* pointer) {
   if (refused_in_capture("release")) return false;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
-  const auto found = memory.allocations.find(static_cast<unsigned char*>(pointer));
-  if (found == memory.allocations.end()) {
+  auto found = memory.after(static_cast<unsigned char*>(pointer));
+  if (found == memory.allocations.begin() || (--found)->begin != pointer) {
     set_error("release: not a device allocation");
     return false;
   }
-  const std::string damage = damage_of(found->first, found->second);
-  unpoison(found->first - kDeviceGuard, size_with_guards(found->second.bytes));
-  tell(found->first, found->second.bytes, false);
-  std::free(found->first - kDeviceGuard);
+  const std::string damage = damage_of(*found);
+  tell(found->begin, found->bytes, false);
+  memory.resting.give(found->begin - kDeviceGuard, size_with_guards(found->bytes));
   memory.allocations.erase(found);
   if (damage.empty()) return true;
   set_error("release: " + damage);

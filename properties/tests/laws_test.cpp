@@ -9,7 +9,9 @@
 
 #include "properties/generators.hpp"
 #include "properties/law.hpp"
+#include "properties/shared_run.hpp"
 #include "properties/shrink.hpp"
+#include "reference/table.hpp"
 
 namespace sinktrap {
 namespace {
@@ -111,6 +113,44 @@ TEST(Registry, ACaseThatMemoryIsTooShortForIsSkippedWithTheReason) {
   const Case small =
       std::get<Case>(parse_case("forward T=1 n=1 H=8 F=8 R=2 S=1 slots=0 fill=lattice seed=1"));
   EXPECT_EQ(memory_fault(other, small, reference, 0), "");
+}
+
+// The ordered reference, counting its forward calls; broken: the last output is another one.
+int forward_calls = 0;
+bool broken = false;
+std::shared_ptr<const Implementation> counting() {
+  static sinktrap_implementation_table table = *reference::ordered_table();
+  table.forward = [](sinktrap_instance* instance, const sinktrap_forward_args* args,
+                     sinktrap_verdict* verdict) {
+    ++forward_calls;
+    const auto code = reference::ordered_table()->forward(instance, args, verdict);
+    if (broken) static_cast<unsigned char*>(args->out->data)[1] ^= 1;
+    return code;
+  };
+  return Implementation::from_table(&table, "counting", "");
+}
+
+TEST(SharedRun, LawsAboutOneBatchShareItAndJudgeAsAlone) {
+  const auto implementation = counting();
+  const auto parsed = [](const char* line) { return std::get<Case>(parse_case(line)); };
+  const Case c = parsed("forward T=2 n=2 H=4 F=3 R=2 S=2 slots=0,-1 fill=lattice seed=7"), same = c;
+  const Law &exact = *find_law("lattice-is-exact"), &bitwise = *find_law("ordered-is-bitwise");
+  for (const bool wrong : {false, true}) {
+    broken = wrong;
+    const Status expected = wrong ? Status::failed : Status::passed;
+    const auto calls_of_both = [&](const Case& judged) {
+      forward_calls = 0;
+      EXPECT_EQ(judge_case(exact, judged, *implementation).status, expected);
+      EXPECT_EQ(judge_case(bitwise, judged, *implementation).status, expected);
+      return forward_calls;
+    };
+    EXPECT_EQ(calls_of_both(c), 2);
+    const SharedRun shared(c, *implementation);
+    EXPECT_EQ(calls_of_both(c), 1);
+    EXPECT_EQ(calls_of_both(c), 0);
+    EXPECT_EQ(calls_of_both(same), 2) << "another case, although an equal one";
+  }
+  EXPECT_EQ(SharedRun::of(c, *implementation), nullptr) << "it ends with its scope";
 }
 
 TEST(Generators, MakeCasesOfTheirLawThatParseBack) {
