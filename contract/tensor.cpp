@@ -1,7 +1,5 @@
 #include "contract/tensor.hpp"
 
-#include <algorithm>
-
 namespace sinktrap {
 
 bool is_contiguous(const DLTensor& t) {
@@ -13,11 +11,6 @@ bool is_contiguous(const DLTensor& t) {
     expected *= static_cast<std::uint64_t>(t.shape[axis]);
   }
   return true;
-}
-
-bool has_extents(const DLTensor& t, std::initializer_list<std::int64_t> expected) {
-  const auto found = extents(t);
-  return std::equal(found.begin(), found.end(), expected.begin(), expected.end());
 }
 
 }  // namespace sinktrap

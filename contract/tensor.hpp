@@ -27,7 +27,4 @@ inline char* first_byte(DLTensor& t) { return static_cast<char*>(t.data) + t.byt
 // Row-major contiguous; absent strides count as contiguous, and the stride of an axis of extent 1 is ignored.
 bool is_contiguous(const DLTensor& t);
 
-// True when the tensor has exactly these extents.
-bool has_extents(const DLTensor& t, std::initializer_list<std::int64_t> expected);
-
 }  // namespace sinktrap

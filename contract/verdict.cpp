@@ -25,12 +25,6 @@ std::string_view code_name(std::int32_t code) {
   return kCodes[static_cast<std::size_t>(code)].name;
 }
 
-std::optional<Code> code_from_name(std::string_view name) {
-  for (int i = 0; i < SINKTRAP_CODE_COUNT; ++i)
-    if (code_name(i) == name) return static_cast<Code>(i);
-  return std::nullopt;
-}
-
 std::string code_message(std::int32_t code, std::int64_t n_shared_experts) {
   if (code < 0 || code >= SINKTRAP_CODE_COUNT)
     return "code " + std::to_string(code) + " is not in the contract";
@@ -44,12 +38,6 @@ std::string_view buffer_name(std::int32_t buffer) {
   if (buffer == SINKTRAP_NONE) return "";
   if (buffer < 0 || buffer >= SINKTRAP_BUFFER_COUNT) return "?";
   return kBuffers[static_cast<std::size_t>(buffer)];
-}
-
-std::optional<sinktrap_buffer> buffer_from_name(std::string_view name) {
-  for (int i = 0; i < SINKTRAP_BUFFER_COUNT; ++i)
-    if (buffer_name(i) == name) return static_cast<sinktrap_buffer>(i);
-  return std::nullopt;
 }
 
 std::string_view seam_name(int seam) {

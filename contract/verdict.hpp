@@ -14,14 +14,12 @@ using Verdict = sinktrap_verdict;
 
 // The name of a code as it stands in CONTRACT.md ("layout_mismatch"); "?" for a value outside the table.
 std::string_view code_name(std::int32_t code);
-std::optional<Code> code_from_name(std::string_view name);
 
 // The text that belongs to a code, with the layer's number of shared experts put in.
 std::string code_message(std::int32_t code, std::int64_t n_shared_experts);
 
 // "gate_up_lora_a" ...; "" for SINKTRAP_NONE.
 std::string_view buffer_name(std::int32_t buffer);
-std::optional<sinktrap_buffer> buffer_from_name(std::string_view name);
 
 std::string_view seam_name(int seam);
 // "base_y+act", "none" for the empty mask, "all" for every seam.
@@ -49,4 +47,3 @@ std::string verdict_to_text(const Verdict& verdict);
 inline bool operator==(const sinktrap_verdict& a, const sinktrap_verdict& b) {
   return sinktrap::same_verdict(a, b);
 }
-inline bool operator!=(const sinktrap_verdict& a, const sinktrap_verdict& b) { return !(a == b); }

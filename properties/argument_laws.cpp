@@ -42,6 +42,16 @@ void with_row_stride(DLTensor& t, Three& strides) {  // a view into rows that ar
   strides = {t.shape[1] + 1, 1, 1};
   t.strides = strides.data();
 }
+// Row-major strides that are written out, as exporters do; at an axis of extent 1 they write anything.
+void with_written_strides(DLTensor& t, Three& strides) {
+  std::int64_t stride = 1;
+  for (int axis = t.ndim - 1; axis >= 0; --axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    strides[i] = t.shape[i] == 1 ? stride + 2 : stride;
+    stride *= t.shape[i];
+  }
+  t.strides = strides.data();
+}
 
 constexpr Wrong kWrong[] = {
     {"a struct_size that is too small", [](Call& c, Three&, Three&) { c.args.struct_size -= 8; }},
@@ -52,6 +62,7 @@ constexpr Wrong kWrong[] = {
     {"x of another H", [](Call& c, Three& s, Three&) { with_shape(c.x, s, 1, 1); }},
     {"x of another T", [](Call& c, Three& s, Three&) { with_shape(c.x, s, 0, 1); }},
     {"x of 3 axes", [](Call& c, Three& s, Three&) { with_axes(c.x, s, 3); }},
+    {"x of no axes", [](Call& c, Three& s, Three&) { with_axes(c.x, s, 0); }},
     {"x of a negative extent", [](Call& c, Three& s, Three&) { with_shape(c.x, s, 0, -1 - c.x.shape[0]); }},
     {"x of another type", [](Call& c, Three&, Three&) { c.x.dtype = dl_type(Element::f64); }},
     {"x of two lanes", [](Call& c, Three&, Three&) { c.x.dtype.lanes = 2; }},
@@ -79,7 +90,17 @@ Judgement bad_arguments_are_refused(const Case& c, const Implementation& impleme
   ForwardInputs in = make_inputs(forward(c));
   Session session(implementation, in, options_of(forward(c), false));
   must_succeed(implementation, session.bind(in.pool), "bind");
+  const Tensor plain = run(session, in);
+  std::array<Three, 4> written{};
+  const auto accepted = session.forward(in.x, in.gammas, in.token_slot, [&](Call& call) {
+    DLTensor* const tensors[] = {&call.x, &call.gammas, &call.token_slot, &call.out};
+    for (std::size_t i = 0; i < written.size(); ++i) with_written_strides(*tensors[i], written[i]);
+  });
+  must_succeed(implementation, accepted.verdict, "forward with row-major strides that are written out");
   Judgement j;
+  if (session.declaration().deterministic)
+    j = compare_bits(plain, accepted.out, "out with row-major strides that are written out");
+  if (j.status != Status::passed) return j;
   for (int with_bad_id = 0; with_bad_id < 2; ++with_bad_id) {
     for (const Wrong& wrong : kWrong) {
       if (is_stride(wrong) && in.T() == 1) continue;
@@ -168,6 +189,7 @@ constexpr WrongPool kWrongPools[] = {
          next.data = one.data;
      }},
     {"three axes", [](Session::Views& v, Numbers&, std::size_t b) { v[b].ndim = 3; }},
+    {"no shape", [](Session::Views& v, Numbers&, std::size_t b) { v[b].shape = nullptr; }},
     {"fewer slots in all buffers",
      [](Session::Views& v, Numbers& n, std::size_t) { with_extent(v, n, 0, v[0].shape[0] - 1, false); }},
     {"one outer factor", [](Session::Views& v, Numbers& n, std::size_t) { with_extent(v, n, 1, 1, true); }},
@@ -208,7 +230,8 @@ Judgement refused_binds_change_nothing(const Case& c, const Implementation& impl
 std::vector<Law> argument_laws() {
   return {
       {"bad-arguments-are-refused",
-       "forward refuses wrong shapes, types, strides and null with argument, before it looks at the slots",
+       "forward refuses wrong shapes, types, strides and null with argument, before it looks at the slots; "
+       "row-major strides may be written out",
        Generator::forward_rows, 0, has_tokens, bad_arguments_are_refused, 1},
       {"first-bad-slot-is-named",
        "forward names the first slot out of range, wherever it stands, also before a bind",

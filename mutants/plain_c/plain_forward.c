@@ -167,6 +167,8 @@ static int32_t check(const sinktrap_instance* p, const sinktrap_forward_args* ar
     return plain_answer(v, SINKTRAP_ARGUMENT);
   if (!plain_is_some_array(args->x, p->dtype, 2) && !tolerated(p, args->x))
     return plain_answer(v, SINKTRAP_ARGUMENT);
+  if (PLAIN_HAS(written_strides_refused) && args->x->strides != NULL)
+    return plain_answer(v, SINKTRAP_ARGUMENT);
   row[0] = weights[0] = args->x->shape[0];
   row[1] = p->H;
   weights[1] = p->n;
