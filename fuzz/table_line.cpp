@@ -28,7 +28,7 @@ std::int32_t answer(sinktrap_verdict* v) {
           static_cast<std::int32_t>(current.found >> 8),
           static_cast<std::int32_t>(current.found >> 16),
           current.found,
-          -current.found / 2};
+          -(current.found / 2)};
   return current.code;
 }
 
