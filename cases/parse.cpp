@@ -217,8 +217,9 @@ void parse_buffer(Fields& f, std::string_view key, BufferCase& b) {
       if (f.ok() && b.strides->size() != b.shape.size())
         f.fail(column, "strides must have as many axes as the shape");
     } else if (name == "device") {
+      // What the bits of DLPack 0.6's enumeration hold (it names 1 to 13); another value is undefined as one.
       b.device.device_type =
-          static_cast<DLDeviceType>(natural(value.substr(0, dot), column, 16, "device type"));
+          static_cast<DLDeviceType>(natural(value.substr(0, dot), column, 15, "device type"));
       b.device.device_id = static_cast<std::int32_t>(natural(rest, column, 1023, "device id"));
     } else if (name == "at") {
       b.address = natural(value, column, UINT64_MAX, "address");

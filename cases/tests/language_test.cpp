@@ -104,6 +104,16 @@ TEST(CaseLanguage, RefusalsNameTheColumn) {
   EXPECT_NE(refused("layout n=2").what.find("gate_up_lora_a= is missing"), std::string::npos);
 }
 
+// A larger one is no value of DLPack's enumeration: to load it would be undefined.
+TEST(CaseLanguage, DeviceTypesEndWhereTheirEnumerationDoes) {
+  const auto layout = [](int device) {
+    return "layout n=1 gate_up_lora_a=1x1x2x1/device=" + std::to_string(device) +
+           ".2 gate_up_lora_b=1x1x2x1 down_lora_a=1x1x1x1 down_lora_b=1x1x1x1";
+  };
+  EXPECT_EQ(std::get<LayoutCase>(parsed(layout(15))).buffers[0].device.device_type, 15);
+  EXPECT_EQ(refused(layout(16)).column, 42u);
+}
+
 TEST(CaseLanguage, PutsAreCheckedAgainstTheTensor) {
   const std::string ok = "forward T=1 n=2 H=8 F=5 R=3 S=2 slots=0 put=";
   parsed(ok + "nan@w13:1:9:7");
