@@ -75,6 +75,7 @@ std::vector<Group> groups_by_slot(const Problem& problem) {
   std::map<std::int64_t, std::vector<std::int64_t>> tokens_of;
   for (std::int64_t t = 0; t < problem.T; ++t) tokens_of[problem.token_slot[t]].push_back(t);
   std::vector<Group> groups;
+  groups.reserve(tokens_of.size());
   for (auto& [slot, tokens] : tokens_of) groups.push_back({slot, std::move(tokens)});
   return groups;
 }
