@@ -43,7 +43,9 @@ int main(int argc, char** argv) {
   run_app->add_option("--seed", run.seed, "seed of the generated cases")->capture_default_str();
   run_app->add_option("--jobs", run.jobs, "worker processes (default: one for each processor)")
       ->check(CLI::Range(1, 1024));
-  run_app->add_option("--timeout", run.timeout, "seconds that one case may take")
+  run_app
+      ->add_option("--timeout", run.timeout,
+                   "seconds that one case may take, without what it waits for a core")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 1e6));
   run_app
@@ -69,7 +71,9 @@ int main(int argc, char** argv) {
   check_app->add_option("--law", check.laws, "only this law; may be repeated")
       ->type_name("ID")
       ->allow_extra_args(false);
-  check_app->add_option("--timeout", check.timeout, "seconds that one case may take")
+  check_app
+      ->add_option("--timeout", check.timeout,
+                   "seconds that one case may take, without what it waits for a core")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 1e6));
   check_app->add_option("--out", check.folder, "folder for the line of the running case")

@@ -1,6 +1,7 @@
 // Worker processes: every case is judged in a child, and its line is on disk before the judgement starts. A
 // crash or a hang costs that case and a new child, never the run.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,8 +20,8 @@ struct Task {
 
 struct WorkerOptions {
   int workers = 1;
-  double timeout_seconds = 60;
-  std::string folder;  // where running-K.case is written; made if missing; empty: nothing is written
+  double timeout_seconds = 60;  // for one case; time that its process waited for a core is not counted
+  std::string folder;           // where running-K.case is written; made if missing; empty: nothing is written
 };
 
 class Workers {
@@ -44,6 +45,9 @@ class Workers {
   void start(Child& child);
   void end(Child& child);
   void send(Child& child, const Task& task);
+  std::chrono::milliseconds limit() const;
+  // Past its deadline, which moves by what the process has waited for a core.
+  bool late(Child& child) const;
   // The result, or what became of the process.
   Judgement receive(Child& child);
 

@@ -89,8 +89,8 @@ class Pass {
     const auto values = [&](Element type, const void* data, std::int64_t count) {
       std::vector<float> v(at(count));
       decode(type, data, t * count, count, v.data());
-      std::vector<Factor> f;
-      for (const float x : v) f.push_back(stored(x));
+      std::vector<Factor> f(v.size());
+      std::transform(v.begin(), v.end(), f.begin(), [this](float x) { return stored(x); });
       return f;
     };
     x_ = values(p_.type, p_.x, p_.H);

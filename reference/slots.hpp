@@ -29,7 +29,7 @@ Pool pool_of(const DLTensor buffers[SINKTRAP_BUFFER_COUNT]);
 
 // A host array that may be read and written as typed memory: these extents, this type, contiguous, host
 // device, aligned, not null unless empty, below 2^63 bytes. An extent of -1 fits any extent >= 0.
-bool is_array(const DLTensor* tensor, Element type, std::initializer_list<std::int64_t> extents);
+bool is_array(const DLTensor* t, Element type, std::initializer_list<std::int64_t> expected);
 
 // `slot_range` for an id outside a pool of so many slots.
 Verdict slot_range(std::int64_t id, std::int64_t slots);

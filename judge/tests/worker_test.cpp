@@ -2,10 +2,13 @@
 #include "judge/worker.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -33,6 +36,9 @@ Judgement act(const Task& t) {
   if (t.line == "exit") _exit(3);
   if (t.line == "hang")
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (t.line == "compute")
+    for (const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 5; std::clock() < end;) {
+    }
   return j;
 }
 
@@ -54,6 +60,39 @@ TEST(Workers, EveryCaseIsAnsweredAndOnlyTheBadOnesAreLost) {
   EXPECT_EQ(results["exit"].status, Status::crashed);
   EXPECT_NE(results["exit"].reason.find("status 3"), std::string::npos);
   EXPECT_EQ(results["hang"].status, Status::timed_out);
+}
+
+// A fifth of a second of computing, with a limit of twice that, on one core that five others want too.
+TEST(Workers, ALimitDoesNotCountTheTimeWithoutACore) {
+  std::ifstream counts("/proc/self/schedstat");
+  std::int64_t running = 0;
+  if (!(counts >> running) || running == 0) GTEST_SKIP() << "the kernel keeps no /proc/PID/schedstat";
+  cpu_set_t mine;
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0 && cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mine)) CPU_SET(cpu, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  std::vector<pid_t> others;
+  for (int i = 0; i < 5; ++i) {
+    const pid_t other = fork();
+    if (other == 0) {
+      alarm(60);
+      for (volatile bool forever = true; forever;) {
+      }
+      _exit(0);
+    }
+    others.push_back(other);
+  }
+  Workers workers(act, {1, 0.4, ""});
+  const Judgement j = workers.run_one({0, 0, "compute"});
+  for (const pid_t other : others) {
+    kill(other, SIGKILL);
+    waitpid(other, nullptr, 0);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof mine, &mine), 0);
+  EXPECT_EQ(j.status, Status::passed) << j.reason;
 }
 
 TEST(Workers, TheLineIsOnDiskWhileTheCaseRuns) {

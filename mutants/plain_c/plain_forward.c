@@ -212,7 +212,7 @@ static void misbehave(const sinktrap_instance* p, const sinktrap_forward_args* a
   (void)elements; /* the honest library has no use for it */
   if (PLAIN_HAS(crash_in_forward)) {
     volatile int* volatile nowhere = NULL; /* both, or the store is optimised away */
-    *nowhere = 1;
+    *nowhere = 1;                          /* NOLINT: the fault is a crash */
   }
   if (PLAIN_HAS(hang_in_forward)) {
     volatile int forever = 1;
