@@ -9,6 +9,7 @@
 #include "cases/lists.hpp"
 #include "cases/names.hpp"
 #include "cases/parse_steps.hpp"
+#include "contract/tensor.hpp"
 #include "contract/verdict.hpp"
 
 namespace sinktrap {
@@ -219,7 +220,7 @@ void parse_buffer(Fields& f, std::string_view key, BufferCase& b) {
     } else if (name == "device") {
       // What the bits of DLPack 0.6's enumeration hold (it names 1 to 13); another value is undefined as one.
       b.device.device_type =
-          static_cast<DLDeviceType>(natural(value.substr(0, dot), column, 15, "device type"));
+          static_cast<DLDeviceType>(natural(value.substr(0, dot), column, kMostDeviceType, "device type"));
       b.device.device_id = static_cast<std::int32_t>(natural(rest, column, 1023, "device id"));
     } else if (name == "at") {
       b.address = natural(value, column, UINT64_MAX, "address");

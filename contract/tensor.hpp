@@ -24,6 +24,10 @@ inline std::int64_t element_count(const DLTensor& t) {
 inline const char* first_byte(const DLTensor& t) { return static_cast<const char*>(t.data) + t.byte_offset; }
 inline char* first_byte(DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
+// Device types are 1 to this. DLPack names fewer; C++ lets a DLDeviceType hold no more, since its largest
+// enumerator has four bits ([dcl.enum]), so a value from outside is looked at as a number first.
+inline constexpr std::int32_t kMostDeviceType = 15;
+
 // Row-major contiguous; absent strides count as contiguous, and the stride of an axis of extent 1 is ignored.
 bool is_contiguous(const DLTensor& t);
 

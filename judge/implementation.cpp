@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "contract/element.hpp"
+#include "contract/tensor.hpp"
 #include "cuda_impl/table.hpp"
 #include "judge/child.hpp"
 #include "reference/table.hpp"
@@ -213,12 +214,11 @@ std::string table_fault(const Table* t) {
   const int given =
       (m.allocate != nullptr) + (m.release != nullptr) + (m.write != nullptr) + (m.read != nullptr);
   if (given != 0 && given != 4) return "the table must have all four memory functions, or none";
-  // Read as a number: a value outside of the enumeration must not be loaded as one. 31 is the largest that
-  // its bits hold; DLPack 0.6 names 1 to 13.
+  // Read as a number: a value outside of the enumeration must not be loaded as one.
   std::int32_t device = 0;
   std::memcpy(&device, &t->device.device_type, sizeof device);
-  if (device < 1 || device > 15)
-    return fmt::format("the table's device type {} is none of DLPack's 1..15", device);
+  if (device < 1 || device > kMostDeviceType)
+    return fmt::format("the table's device type {} is none of DLPack's 1..{}", device, kMostDeviceType);
   if (given == 0 && device != kDLCPU) return "a device other than the CPU needs the memory functions";
   if (!(t->capabilities & (SINKTRAP_CAN_BF16 | SINKTRAP_CAN_F16 | SINKTRAP_CAN_F32)))
     return "the table declares no storage type (bf16, f16, f32)";
