@@ -113,10 +113,10 @@ class Journal {
 // began, 0 where the kernel does not count it. Linux, Documentation/scheduler/sched-stats: the second number.
 std::int64_t waited_for_a_core(pid_t process) {
   std::int64_t most = 0;
-  std::error_code none;
-  for (const auto& thread :
-       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), none)) {
-    std::ifstream counts(thread.path() / "schedstat");
+  std::error_code gone;  // the process may end at any moment: then the iterator does
+  for (std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", process), gone), end;
+       !gone && thread != end; thread.increment(gone)) {
+    std::ifstream counts(thread->path() / "schedstat");
     std::int64_t running = 0, waiting = 0;
     if (counts >> running >> waiting) most = std::max(most, waiting / 1'000'000);
   }
@@ -212,7 +212,9 @@ std::chrono::milliseconds Workers::limit() const {
 
 bool Workers::late(Child& child) const {
   if (Clock::now() < child.deadline) return false;
-  const std::chrono::milliseconds waited(waited_for_a_core(child.pid) - child.waited);
+  // Negative when the most patient thread has ended.
+  const std::chrono::milliseconds waited(
+      std::max<std::int64_t>(waited_for_a_core(child.pid) - child.waited, 0));
   child.deadline = child.sent + std::min(limit() + waited, kMostLimits * limit());
   return Clock::now() >= child.deadline;
 }

@@ -8,10 +8,21 @@ class LegalZooNightly : public testing::TestWithParam<int> {};
 
 TEST_P(LegalZooNightly, NoneIsCalledWrong) {
   const auto part = static_cast<std::uint64_t>(GetParam());
-  report(drive(Generator::forward_lattice, 10'000'000 + part * 1'000'000, 5000, 2));
-  report(drive(Generator::forward_dense, 50'000'000 + part * 1'000'000, 4500, 2));
-  report(drive(Generator::forward_sweep, 90'000'000 + part * 1'000'000, 500, 2));
-  report(drive(Generator::forward_hostile, 130'000'000 + part * 1'000'000, 1000, 2));
+  const struct {
+    Generator family;
+    std::uint64_t first;
+    int cases;
+  } families[] = {{Generator::forward_lattice, 10'000'000, 5000},
+                  {Generator::forward_dense, 50'000'000, 4500},
+                  {Generator::forward_sweep, 90'000'000, 500},
+                  {Generator::forward_hostile, 130'000'000, 1000}};
+  for (const auto& f : families) {
+    const Driven d = drive(f.family, f.first + part * 1'000'000, f.cases, 2);
+    report(d);
+    EXPECT_EQ(d.cases, f.cases) << "it stops at the first that is called wrong";
+    EXPECT_EQ(d.evaluations, 2 * f.cases);
+    EXPECT_GT(d.elements, 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, LegalZooNightly, testing::Range(0, 10));
