@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "judge/buffer.hpp"
+#include "reference/rows.hpp"
 
 namespace sinktrap {
 namespace {
@@ -44,30 +46,49 @@ class Differences {
 class Rows {
  public:
   Rows(std::size_t expected, const Tensor& found, const std::vector<std::int32_t>* row_of)
-      : expected_(static_cast<std::int64_t>(expected)), size_(found.size()), row_of_(row_of) {
-    if (row_of_ != nullptr && !row_of_->empty()) width_ = size_ / static_cast<std::int64_t>(row_of_->size());
+      : expected_(static_cast<std::int64_t>(expected)), found_(found), row_of_(row_of) {
+    if (row_of_ != nullptr && !row_of_->empty())
+      width_ = found.size() / static_cast<std::int64_t>(row_of_->size());
   }
   bool fit() const {
-    if (row_of_ == nullptr) return expected_ == size_;
-    if (width_ * static_cast<std::int64_t>(row_of_->size()) != size_) return false;
+    if (row_of_ == nullptr) return expected_ == found_.size();
+    if (width_ * static_cast<std::int64_t>(row_of_->size()) != found_.size()) return false;
     for (const std::int32_t r : *row_of_)
       if (r < 0 || (r + 1) * width_ > expected_) return false;
     return true;
   }
+  // visit(index in found, index in the expected values, value found)
   template <class Visit>
   void for_each(Visit visit) const {
+    std::vector<float> values;
     if (row_of_ == nullptr) {
-      for (std::int64_t i = 0; i < size_; ++i) visit(i, static_cast<std::size_t>(i));
+      for (std::int64_t i = 0; i < found_.size(); i += kChunk)
+        run(i, i, std::min(kChunk, found_.size() - i), values, visit);
       return;
     }
-    for (std::size_t t = 0; t < row_of_->size(); ++t) {
-      const std::int64_t from = (*row_of_)[t] * width_, to = static_cast<std::int64_t>(t) * width_;
-      for (std::int64_t h = 0; h < width_; ++h) visit(to + h, static_cast<std::size_t>(from + h));
-    }
+    for (std::size_t t = 0; t < row_of_->size(); ++t)
+      run((*row_of_)[t] * width_, static_cast<std::int64_t>(t) * width_, width_, values, visit);
   }
 
  private:
-  std::int64_t expected_, size_, width_ = 0;
+  static constexpr std::int64_t kChunk = 4096;  // decoded at once: 16 KiB of floats stay in the cache
+
+  template <class Visit>
+  void run(std::int64_t from, std::int64_t to, std::int64_t count, std::vector<float>& values,
+           Visit& visit) const {
+    if (!is_storage(found_.type())) {
+      for (std::int64_t i = 0; i < count; ++i)
+        visit(to + i, static_cast<std::size_t>(from + i), found_.at(to + i));
+      return;
+    }
+    values.resize(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+    reference::decode(found_.type(), found_.bytes().data(), to, count, values.data());
+    for (std::int64_t i = 0; i < count; ++i)
+      visit(to + i, static_cast<std::size_t>(from + i), double{values[static_cast<std::size_t>(i)]});
+  }
+
+  std::int64_t expected_, width_ = 0;
+  const Tensor& found_;
   const std::vector<std::int32_t>* row_of_;
 };
 
@@ -85,8 +106,8 @@ Judgement compare_exact(const std::vector<double>& expected, const Tensor& found
   const Rows rows(expected.size(), found, row_of);
   if (!rows.fit()) return wrong_shape(what);
   Differences differences(what, found);
-  rows.for_each([&](std::int64_t i, std::size_t k) {
-    const double e = expected[k], f = found.at(i);
+  rows.for_each([&](std::int64_t i, std::size_t k, double f) {
+    const double e = expected[k];
     const bool same = e == 0.0 ? std::fabs(f) < kZeroOnLattice : e == f;
     if (!same) differences.add(i, Differences::value_text(e));
   });
@@ -115,12 +136,12 @@ Judgement compare_bounded(const std::vector<double>& exact, const std::vector<do
   Differences differences(what, found);
   double use = 0;
   std::int64_t unjudged = 0, use_at = -1;
-  rows.for_each([&](std::int64_t i, std::size_t k) {
+  rows.for_each([&](std::int64_t i, std::size_t k, double f) {
     if (std::isinf(error[k])) {
       ++unjudged;
       return;
     }
-    const double f = found.at(i), off = std::fabs(f - exact[k]);
+    const double off = std::fabs(f - exact[k]);
     if (std::isfinite(off) && error[k] > 0 && off / error[k] > use)
       use = off / error[k], use_at = static_cast<std::int64_t>(k);
     if (!(off <= error[k])) differences.add(i, fmt::format("{:.9g} within {:.3g}", exact[k], error[k]));

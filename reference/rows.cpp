@@ -9,12 +9,12 @@
 namespace sinktrap::reference {
 namespace {
 
-// All 65536 values of a 16-bit type, decoded by the contract once.
-std::vector<float> all_values(Element type) {
+// All 65536 values of f16, decoded by the contract once.
+std::vector<float> all_f16() {
   std::vector<float> values(std::size_t{1} << 16);
   for (std::size_t bits = 0; bits < values.size(); ++bits) {
     const auto stored = static_cast<std::uint16_t>(bits);
-    values[bits] = static_cast<float>(load_element(type, &stored, 0));
+    values[bits] = static_cast<float>(load_element(Element::f16, &stored, 0));
   }
   return values;
 }
@@ -37,26 +37,24 @@ float round_f16(float value) {
   return std::fabs(rounded) >= 0x1p16f ? std::copysign(HUGE_VALF, value) : rounded;
 }
 
-// `values` has one for each of the 65536 bit patterns at p.
-void look_up(const float* values, const char* p, std::int64_t count, float* out) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint16_t bits;
-    std::memcpy(&bits, p + 2 * i, sizeof bits);
-    out[i] = values[bits];
-  }
+std::uint16_t bits_at(const char* p, std::int64_t i) {
+  std::uint16_t bits;
+  std::memcpy(&bits, p + 2 * i, sizeof bits);
+  return bits;
 }
 
 }  // namespace
 
 void decode(Element type, const void* data, std::int64_t first, std::int64_t count, float* out) {
   const char* p = static_cast<const char*>(data) + first * element_bytes(type);
-  static const std::vector<float> bf16 = all_values(Element::bf16), f16 = all_values(Element::f16);
+  static const std::vector<float> f16 = all_f16();
   switch (type) {
-    case Element::bf16:
-      look_up(bf16.data(), p, count, out);
+    case Element::bf16:  // the upper half of the f32 with that value
+      for (std::int64_t i = 0; i < count; ++i)
+        out[i] = std::bit_cast<float>(std::uint32_t{bits_at(p, i)} << 16);
       break;
     case Element::f16:
-      look_up(f16.data(), p, count, out);
+      for (std::int64_t i = 0; i < count; ++i) out[i] = f16[bits_at(p, i)];
       break;
     default:
       if (count > 0) std::memcpy(out, p, static_cast<std::size_t>(count) * sizeof(float));

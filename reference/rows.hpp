@@ -1,11 +1,13 @@
 // Stored tensors as numbers: decoding, the products of CONTRACT.md section 5 as sums over rows, rounding to
 // storage.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "reference/parallel.hpp"
 #include "reference/problem.hpp"
 
 namespace sinktrap::reference {
@@ -93,38 +95,95 @@ class Products {
     return [first](std::int64_t r) { return first + r; };
   }
 
-  // Rows are taken in blocks, side by side: each row has a sum of its own, so the order within it stays as
-  // promised while the processor works on all of them.
+  // Rows are taken in blocks, side by side, and so are tokens: each pair has a sum of its own, so the order
+  // within it stays as promised while the processor works on all of them.
   static constexpr std::int64_t kBlock = 8;
+
+  // Rows of the product being computed, as numbers.
+  struct Scratch {
+    std::vector<float> row;
+    std::vector<Real> block;
+  };
+
+  // Where each row's and token's numbers are.
+  struct Operands {
+    std::span<const std::int64_t> tokens;
+    const Real* in;
+    std::int64_t in_stride;
+    Real* out;
+    std::int64_t out_stride;
+  };
 
   template <class StoredRow>
   void multiply(const void* matrix, std::int64_t width, std::int64_t rows, StoredRow stored_row,
                 std::span<const std::int64_t> tokens, const Real* in, std::int64_t in_stride, Real* out,
                 std::int64_t out_stride) const {
     if (tokens.empty()) return;
-    row_.resize(static_cast<std::size_t>(width));
-    block_.resize(static_cast<std::size_t>(width * kBlock));
-    for (std::int64_t first = 0; first < rows; first += kBlock) {
-      const std::int64_t used = rows - first < kBlock ? rows - first : kBlock;
+    const Operands o = {tokens, in, in_stride, out, out_stride};
+    const std::int64_t blocks = (rows + kBlock - 1) / kBlock;
+    const auto part = [&](Scratch& scratch, std::int64_t first, std::int64_t last) {
+      multiply_rows(matrix, width, first * kBlock, std::min(last * kBlock, rows), stored_row, o, scratch);
+    };
+    const std::int64_t work = width * rows * static_cast<std::int64_t>(tokens.size());
+    if (work < kParallelFrom) return part(scratch_, 0, blocks);
+    in_parallel(blocks, [&](std::int64_t first, std::int64_t last) {
+      Scratch own;
+      part(own, first, last);
+    });
+  }
+
+  template <class StoredRow>
+  void multiply_rows(const void* matrix, std::int64_t width, std::int64_t first, std::int64_t last,
+                     const StoredRow& stored_row, const Operands& o, Scratch& s) const {
+    s.row.resize(static_cast<std::size_t>(width));
+    s.block.resize(static_cast<std::size_t>(width * kBlock));
+    for (; first < last; first += kBlock) {
+      const std::int64_t used = std::min(last - first, kBlock);
       for (std::int64_t i = 0; i < used; ++i) {
-        decode(p_.type, matrix, stored_row(first + i) * width, width, row_.data());
-        for (std::int64_t k = 0; k < width; ++k) block_[k * kBlock + i] = taken(row_[k]);
+        decode(p_.type, matrix, stored_row(first + i) * width, width, s.row.data());
+        for (std::int64_t k = 0; k < width; ++k) s.block[k * kBlock + i] = taken(s.row[k]);
       }
-      for (std::int64_t t : tokens) {
-        Real sum[kBlock] = {};
-        for (std::int64_t i = 0; i < used; ++i) sum[i] = out[t * out_stride + first + i];
-        add_products(block_.data(), in + t * in_stride, width, sum);
-        for (std::int64_t i = 0; i < used; ++i) out[t * out_stride + first + i] = sum[i];
-      }
+      std::size_t t = 0;
+      for (; t + 4 <= o.tokens.size(); t += 4)
+        add_to_four(s.block.data(), width, o, &o.tokens[t], first, used);
+      for (; t < o.tokens.size(); ++t) add_to_one(s.block.data(), width, o, o.tokens[t], first, used);
     }
   }
 
-  static void add_products(const Real* block, const Real* in, std::int64_t width, Real (&sum)[kBlock]) {
-    Real acc[kBlock];
-    for (int i = 0; i < kBlock; ++i) acc[i] = sum[i];
-    for (std::int64_t k = 0; k < width; ++k)
-      for (int i = 0; i < kBlock; ++i) acc[i] = std::fma(block[k * kBlock + i], in[k], acc[i]);
-    for (int i = 0; i < kBlock; ++i) sum[i] = acc[i];
+  struct Sums {
+    Real v[kBlock] = {};
+    void add(const Real* weights, Real x) {
+      for (std::int64_t i = 0; i < kBlock; ++i) v[i] = std::fma(weights[i], x, v[i]);
+    }
+  };
+
+  static void add_to_one(const Real* block, std::int64_t width, const Operands& o, std::int64_t token,
+                         std::int64_t first, std::int64_t used) {
+    const Real* in = o.in + token * o.in_stride;
+    Real* out = o.out + token * o.out_stride + first;
+    Sums a;
+    std::copy_n(out, used, a.v);
+    for (std::int64_t k = 0; k < width; ++k) a.add(block + k * kBlock, in[k]);
+    std::copy_n(a.v, used, out);
+  }
+
+  // One multiplication waits for the one before it in its chain; four tokens' chains fill the time. (Written
+  // out: in an array of sums the compiler does not keep them in registers.)
+  static void add_to_four(const Real* block, std::int64_t width, const Operands& o,
+                          const std::int64_t* tokens, std::int64_t first, std::int64_t used) {
+    const Real *in0 = o.in + tokens[0] * o.in_stride, *in1 = o.in + tokens[1] * o.in_stride,
+               *in2 = o.in + tokens[2] * o.in_stride, *in3 = o.in + tokens[3] * o.in_stride;
+    Sums a0, a1, a2, a3;
+    Sums* const all[] = {&a0, &a1, &a2, &a3};
+    for (int c = 0; c < 4; ++c) std::copy_n(o.out + tokens[c] * o.out_stride + first, used, all[c]->v);
+    for (std::int64_t k = 0; k < width; ++k) {
+      const Real* weights = block + k * kBlock;
+      a0.add(weights, in0[k]);
+      a1.add(weights, in1[k]);
+      a2.add(weights, in2[k]);
+      a3.add(weights, in3[k]);
+    }
+    for (int c = 0; c < 4; ++c) std::copy_n(all[c]->v, used, o.out + tokens[c] * o.out_stride + first);
   }
 
   Real taken(float w) const {
@@ -136,9 +195,7 @@ class Products {
 
   const Problem& p_;
   Weights weights_;
-  // Rows of the product being computed. Kept between the products, which are many and small.
-  mutable std::vector<float> row_;
-  mutable std::vector<Real> block_;
+  mutable Scratch scratch_;  // kept between the products, which are many and small
 };
 
 }  // namespace sinktrap::reference
