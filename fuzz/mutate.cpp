@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "cases/names.hpp"
 #include "fuzz/targets.hpp"
@@ -59,6 +60,14 @@ std::string printed(Case c) {
   std::string line = print_case(c);
   remember(line, std::move(c));
   return line;
+}
+
+// Whether a line has been made before, as far as the table goes back; from now on it has.
+bool made_before(std::string_view line) {
+  constexpr std::size_t kLines = std::size_t{1} << 18;  // 2 MiB; a minute or more of executions
+  static std::vector<std::uint64_t>& made = *new std::vector<std::uint64_t>(kLines);
+  const std::uint64_t hash = hash_of(line);
+  return std::exchange(made[hash % kLines], hash) == hash;
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -129,6 +138,13 @@ std::optional<std::string> crossed_line(std::string_view a, std::string_view b, 
   auto crossed = crossed_case(*first, *second, random, sizes);
   if (!crossed) return std::nullopt;
   return printed(std::move(*crossed));
+}
+
+std::string new_line(std::string line, Random& random, const CaseSizes& sizes,
+                     const std::vector<std::string_view>& kinds) {
+  constexpr int kTries = 4;  // all used up by a target that has fewer lines than it makes
+  for (int i = 0; i < kTries && made_before(line); ++i) line = changed_line(line, random, sizes, kinds);
+  return line;
 }
 
 std::string changed_fields(std::string_view line, Random& random) {

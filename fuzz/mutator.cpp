@@ -1,6 +1,7 @@
 // libFuzzer's custom mutator and crossover, for the targets whose inputs are lines.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "fuzz/mutate.hpp"
 #include "fuzz/protocol.hpp"
@@ -46,10 +47,11 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   const std::uint32_t turn = random.below(16);
   std::size_t made = 0;
   if (mutator_is_on() && turn >= shares().bytes)
-    made = put(turn < shares().bytes + shares().fields
-                   ? changed_fields(text_of(data, size), random)
-                   : changed_line(text_of(data, size), random, sizes(), kinds()),
-               data, max_size);
+    made = put(
+        turn < shares().bytes + shares().fields
+            ? changed_fields(text_of(data, size), random)
+            : new_line(changed_line(text_of(data, size), random, sizes(), kinds()), random, sizes(), kinds()),
+        data, max_size);
   return made > 0 ? made : LLVMFuzzerMutate(data, size, max_size);
 }
 
@@ -65,7 +67,8 @@ extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* a, std::siz
     if (!line && turn >= shares().bytes + shares().fields)
       line = changed_line(text_of(a, a_size), random, sizes(), kinds());
     if (line)
-      if (const std::size_t made = put(*line, out, max_size)) return made;
+      if (const std::size_t made = put(new_line(std::move(*line), random, sizes(), kinds()), out, max_size))
+        return made;
   }
   // As libFuzzer does without this function: the beginning of one, the end of the other.
   const std::size_t head =

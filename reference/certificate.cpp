@@ -38,45 +38,61 @@ struct Magnitude {
 };
 
 // Lane by lane, so that the compiler can use vector instructions: this looks at every weight.
-Magnitude magnitude_of(const float* v, std::int64_t count) {
-  constexpr std::int64_t kLanes = 8;
-  constexpr std::uint32_t kHidden = 1u << 23;
-  double sum[kLanes] = {}, squares[kLanes] = {};
-  std::int32_t granule[kLanes], low[kLanes], high[kLanes] = {};
-  std::fill(granule, granule + kLanes, kNoGranule);
-  std::fill(low, low + kLanes, INT32_MAX);
-  const auto take = [&](const float* block) __attribute__((always_inline)) {
-    for (std::int64_t l = 0; l < kLanes; ++l) {
+template <int kLanes>
+class MagnitudeLanes {
+ public:
+  MagnitudeLanes() {
+    std::fill(granule_, granule_ + kLanes, kNoGranule);
+    std::fill(low_, low_ + kLanes, INT32_MAX);
+  }
+  void take(const float* block) {
+    constexpr std::uint32_t kHidden = 1u << 23;
+    for (int l = 0; l < kLanes; ++l) {
       const float a = std::fabs(block[l]);
       const auto bits = std::bit_cast<std::int32_t>(a);
       const auto significand = static_cast<std::int32_t>((bits & (kHidden - 1)) | kHidden);
       // The float of a power of two has that power in its exponent: 127 + the number of trailing zeros.
       const auto trailing = std::bit_cast<std::int32_t>(static_cast<float>(significand & -significand)) >> 23;
       const std::int32_t lowest = (bits >> 23) - 127 - 23 + trailing - 127;
-      granule[l] = std::min(granule[l], bits == 0 ? kNoGranule : lowest);
-      low[l] = std::min(low[l], bits == 0 ? INT32_MAX : bits);
-      high[l] = std::max(high[l], bits);
-      sum[l] += a;
-      squares[l] += static_cast<double>(a) * a;
+      granule_[l] = std::min(granule_[l], bits == 0 ? kNoGranule : lowest);
+      low_[l] = std::min(low_[l], bits == 0 ? INT32_MAX : bits);
+      high_[l] = std::max(high_[l], bits);
+      sum_[l] += a;
+      squares_[l] += static_cast<double>(a) * a;
     }
-  };
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) take(v + i);
-  if (i < count) {
-    float rest[kLanes] = {};
-    std::copy(v + i, v + count, rest);
-    take(rest);
+  }
+  // Adds what was taken to m, whose norm is still a sum of squares.
+  void add_to(Magnitude& m) const {
+    for (int l = 0; l < kLanes; ++l) {
+      m.granule = std::min(m.granule, granule_[l]);
+      m.lowest_bits = std::min(m.lowest_bits, static_cast<std::uint32_t>(low_[l]));
+      m.highest_bits = std::max(m.highest_bits, static_cast<std::uint32_t>(high_[l]));
+      m.sum += sum_[l];
+      m.norm += squares_[l];
+    }
   }
 
+ private:
+  double sum_[kLanes] = {}, squares_[kLanes] = {};
+  std::int32_t granule_[kLanes] = {}, low_[kLanes] = {}, high_[kLanes] = {};
+};
+
+Magnitude magnitude_of(const float* v, std::int64_t count) {
+  constexpr int kWide = 8;
   Magnitude m;
-  m.granule = *std::min_element(granule, granule + kLanes);
-  m.lowest_bits = static_cast<std::uint32_t>(*std::min_element(low, low + kLanes));
-  m.highest_bits = static_cast<std::uint32_t>(*std::max_element(high, high + kLanes));
+  std::int64_t i = 0;
+  if (count >= kWide) {
+    MagnitudeLanes<kWide> wide;
+    for (; i + kWide <= count; i += kWide) wide.take(v + i);
+    wide.add_to(m);
+  }
+  if (i < count) {
+    MagnitudeLanes<1> rest;
+    for (; i < count; ++i) rest.take(v + i);
+    rest.add_to(m);
+  }
   m.largest = std::bit_cast<float>(m.highest_bits);
-  for (double s : sum) m.sum += s;
-  double square = 0;
-  for (double s : squares) square += s;
-  m.norm = std::sqrt(square);
+  m.norm = std::sqrt(m.norm);
   return m;
 }
 

@@ -76,8 +76,9 @@ std::vector<Group> groups_by_slot(const Problem& problem) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(problem.T));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   const auto slot_of = [&](std::int64_t token) { return std::int64_t{problem.token_slot[token]}; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t a, std::int64_t b) { return slot_of(a) < slot_of(b); });
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return slot_of(a) != slot_of(b) ? slot_of(a) < slot_of(b) : a < b;
+  });
   std::vector<Group> groups;
   for (auto first = order.begin(); first != order.end();) {
     const auto last =

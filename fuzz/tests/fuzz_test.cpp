@@ -132,6 +132,22 @@ TEST(Mutator, bases_that_push_each_other_out_keep_their_cases) {
   }
 }
 
+// Without new_line a third of them had been made before.
+TEST(Mutator, lines_are_new) {
+  const CaseTarget& target = *find_case_target("fuzz_forward");
+  const auto seeds = seeds_of("fuzz_forward");
+  Random random(6);
+  std::set<std::string> lines;
+  constexpr std::size_t kMade = 20000;
+  for (std::size_t i = 0; i < kMade; ++i) {
+    const auto any = [&] { return seeds[random.below(static_cast<std::uint32_t>(seeds.size()))].bytes; };
+    auto line = crossed_line(any(), any(), random, target.sizes);
+    if (!line) line = changed_line(any(), random, target.sizes, target.kinds);
+    lines.insert(new_line(std::move(*line), random, target.sizes, target.kinds));
+  }
+  EXPECT_GT(lines.size(), kMade * 9 / 10);
+}
+
 TEST(Mutator, fields_changed_as_text_are_refused_and_accepted) {
   Random random(4);
   int refused = 0, accepted = 0;
