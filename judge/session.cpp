@@ -135,13 +135,17 @@ Verdict Session::bind(const Pool& pool, const std::function<void(Views&)>& edit)
 }
 
 Verdict Session::update(const std::optional<std::vector<std::int64_t>>& slots) {
-  Verdict v = verdict_of(SINKTRAP_OK);
   static const std::int64_t no_id = 0;
   const sinktrap_slot_set set = {slots && !slots->empty() ? slots->data() : &no_id,
                                  slots ? static_cast<std::int64_t>(slots->size()) : 0};
+  return update(slots ? &set : nullptr);
+}
+
+Verdict Session::update(const sinktrap_slot_set* slots) {
+  Verdict v = verdict_of(SINKTRAP_OK);
   {
     const Phase phase("update");
-    v = consistent(implementation_.table().update(instance_, slots ? &set : nullptr, &v), v, "update");
+    v = consistent(implementation_.table().update(instance_, slots, &v), v, "update");
   }
   check_untouched("update");
   return v;
@@ -316,7 +320,7 @@ ShardResult shard(const Implementation& implementation, const Pool& full, std::i
                   std::int64_t tp_size) {
   const auto in = upload(implementation, full);
   const std::int64_t F = full[SINKTRAP_BUFFER_DOWN_LORA_A].extent(3),
-                     part = std::max<std::int64_t>(F / tp_size, 1);
+                     part = tp_size < 1 ? F : std::max<std::int64_t>(F / tp_size, 1);
   std::vector<std::unique_ptr<Buffer>> out;
   for (std::size_t i = 0; i < full.size(); ++i) {
     auto shape = full[i].shape();

@@ -38,6 +38,8 @@ class Session {
   Verdict rebind();
   // Absent: all slots.
   Verdict update(const std::optional<std::vector<std::int64_t>>& slots);
+  // The set as it is; null: all slots.
+  Verdict update(const sinktrap_slot_set* slots);
   Verdict load(std::int64_t slot, const AdapterFactors& adapter);
   Verdict unload(std::int64_t slot);
   // Writes new contents into the bound pool's memory, as an engine does.
@@ -108,7 +110,7 @@ struct ShardResult {
   Pool shard;
 };
 // The reference's shapes decide how large the shard's buffers are; F not divisible by tp_size is passed on as
-// it is.
+// it is, and so is a tp_size below 1.
 ShardResult shard(const Implementation& implementation, const Pool& full, std::int64_t tp_rank,
                   std::int64_t tp_size);
 struct FactorResult {

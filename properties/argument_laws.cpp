@@ -10,6 +10,7 @@
 #include "properties/batch.hpp"
 #include "properties/model.hpp"
 #include "properties/transform.hpp"
+#include "reference/validate.hpp"
 
 namespace sinktrap {
 namespace {
@@ -168,7 +169,29 @@ void with_extent(Session::Views& v, Numbers& numbers, int axis, std::int64_t ext
   }
 }
 
+constexpr DLDevice kHost = {kDLCPU, 0}, kAccelerator = {kDLCUDA, 0};
+DLDevice elsewhere(DLDevice own) { return own.device_type == kDLCPU ? kAccelerator : kHost; }
+
+// The reference keeps its tensors on the host. What its verdict says of devices is true of an implementation
+// that keeps them elsewhere when the two change places.
+Verdict seen_by(const Implementation& implementation, Verdict v) {
+  if (v.code != SINKTRAP_DEVICE) return v;
+  const DLDevice own = implementation.table().device;
+  const auto key = [&](std::int64_t k) {
+    return reference::device_key(k == reference::device_key(kHost) ? own : elsewhere(own));
+  };
+  v.found = key(v.found);
+  v.expected = key(v.expected);
+  return v;
+}
+
 constexpr WrongPool kWrongPools[] = {
+    {"another device in one buffer",
+     [](Session::Views& v, Numbers&, std::size_t b) { v[b].device = elsewhere(v[b].device); }},
+    {"another device in all buffers",
+     [](Session::Views& v, Numbers&, std::size_t) {
+       for (DLTensor& t : v) t.device = elsewhere(t.device);
+     }},
     {"a row stride that is one too long",
      [](Session::Views& v, Numbers& n, std::size_t b) { lengthen_rows(v, n, b); }},
     {"another type in one buffer",
@@ -214,7 +237,8 @@ Judgement refused_binds_change_nothing(const Case& c, const Implementation& impl
         continue;
       }
       const std::string what = fmt::format("bind of a pool with {} (buffer {})", wrong.what, b);
-      must_equal(found.bind(other, [&](Session::Views& v) { wrong.edit(v, for_found, b); }), expected, what);
+      must_equal(found.bind(other, [&](Session::Views& v) { wrong.edit(v, for_found, b); }),
+                 seen_by(implementation, expected), what);
       const auto after = found.forward(in.x, in.gammas, in.token_slot);
       must_succeed(implementation, after.verdict, "forward after a refused bind");
       if (!repeats) continue;

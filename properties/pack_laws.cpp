@@ -155,16 +155,18 @@ Judgement shards_hold_their_features(const Case& c, const Implementation& implem
   const ShardCase& s = std::get<ShardCase>(c);
   const ForwardInputs in = tokenless(s.layer);
   Judgement total;
-  for (const std::int64_t p : {std::int64_t{0}, s.tp / 2, s.tp - 1, s.tp, std::int64_t{-1}}) {
-    const auto expected = shard(model_implementation(), in.pool, p, s.tp);
-    const auto found = shard(implementation, in.pool, p, s.tp);
-    must_equal(found.verdict, expected.verdict, fmt::format("shard {} of {}", p, s.tp));
+  const std::pair<std::int64_t, std::int64_t> parts[] = {
+      {0, s.tp}, {s.tp / 2, s.tp}, {s.tp - 1, s.tp}, {s.tp, s.tp}, {-1, s.tp}, {0, 0}, {0, -1}, {-1, -1}};
+  for (const auto& [p, P] : parts) {
+    const auto expected = shard(model_implementation(), in.pool, p, P);
+    const auto found = shard(implementation, in.pool, p, P);
+    must_equal(found.verdict, expected.verdict, fmt::format("shard {} of {}", p, P));
     if (expected.verdict.code != SINKTRAP_OK) continue;
     for (std::size_t i = 0; i < in.pool.size(); ++i) {
       const Judgement j =
           compare_bits(expected.shard[i], found.shard[i], buffer_name(static_cast<std::int32_t>(i)));
       if (j.status != Status::passed)
-        stop(j.status, fmt::format("shard {} of {}: {}", p, s.tp, j.reason), j.details);
+        stop(j.status, fmt::format("shard {} of {}: {}", p, P, j.reason), j.details);
       total.elements += j.elements;
     }
   }

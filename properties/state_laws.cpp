@@ -170,6 +170,8 @@ class Sequence {
 
   bool update(const Step& step) {
     if (!implementation_.can(SINKTRAP_CAN_UPDATE)) return false;
+    for (const sinktrap_slot_set& broken : {sinktrap_slot_set{nullptr, 1}, sinktrap_slot_set{nullptr, -1}})
+      agree(found_.update(&broken), model_.update(&broken), "update with a set that is none");
     const Verdict expected = model_.update(step.ids);
     agree(found_.update(step.ids), expected, "update");
     if (expected.code != SINKTRAP_OK) return true;

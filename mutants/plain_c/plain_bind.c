@@ -136,7 +136,7 @@ int32_t plain_bind(sinktrap_instance* p, const DLTensor buffers[SINKTRAP_BUFFER_
   if (!plain_same_type(buffers[A].dtype, p->dtype))
     return plain_verdict(v, SINKTRAP_DTYPE, A, SINKTRAP_NONE, plain_type_number(buffers[A].dtype),
                          plain_type_number(p->dtype));
-  if (buffers[A].device.device_type != kDLCPU) {
+  if (buffers[A].device.device_type != kDLCPU && !PLAIN_HAS(pool_elsewhere_bound)) {
     const DLDevice host = {kDLCPU, 0};
     return plain_verdict(v, SINKTRAP_DEVICE, A, SINKTRAP_NONE, plain_device_number(buffers[A].device),
                          plain_device_number(host));
@@ -178,6 +178,7 @@ int32_t plain_update(sinktrap_instance* p, const sinktrap_slot_set* slots, sinkt
   int64_t i;
   if (p == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
   if (!p->bound) return plain_answer(v, SINKTRAP_UNBOUND);
+  if (PLAIN_HAS(negative_count_is_all) && slots != NULL && slots->count < 0) slots = NULL;
   if (slots != NULL) {
     if (slots->count < 0 || (slots->count > 0 && slots->ids == NULL))
       return plain_answer(v, SINKTRAP_ARGUMENT);

@@ -47,6 +47,8 @@ int32_t plain_shard(const DLTensor full[SINKTRAP_BUFFER_COUNT], int64_t tp_rank,
                     const DLTensor shard[SINKTRAP_BUFFER_COUNT], sinktrap_verdict* v) {
   int64_t n, F, F_shard, R, i, half, rows;
   size_t element;
+  if (PLAIN_HAS(shard_of_none_indivisible) && full != NULL && tp_size < 1)
+    return plain_verdict(v, SINKTRAP_INDIVISIBLE, GUB, 2, full[DLA].shape[3], tp_size);
   if (full == NULL || shard == NULL || tp_size < 1 || tp_rank < 0 ||
       tp_rank >= tp_size + (PLAIN_HAS(shard_rank_off_by_one) ? 1 : 0))
     return plain_answer(v, SINKTRAP_ARGUMENT);
