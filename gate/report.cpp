@@ -121,6 +121,11 @@ std::string text_report(const RunResult& result) {
     for (const auto& [why, times] : skips) text += fmt::format("  {} {}\n", times, why);
     for (std::size_t l = 0; l < mine.laws.size(); ++l)
       if (!mine.laws[l].failures.empty()) text += failure_block(result, mine, l);
+    if (mine.served_nothing(result.laws))
+      text += fmt::format(
+          "\n{} NOTHING SERVED: {} refused every layer; is it built for one of the suite's types and "
+          "sizes?\n",
+          paint(Status::failed, "FAILED"), mine.implementation->argument());
     const auto suspects = lineup_text(mine.lineup);
     if (!suspects.empty()) text += "\nLINE-UP of known faults\n";
     for (const std::string& line : suspects) text += "  " + line + "\n";

@@ -73,6 +73,7 @@ std::string json_report(const RunResult& result) {
     Json implementation;
     implementation["name"] = mine.implementation->name();
     implementation["argument"] = mine.implementation->argument();
+    implementation["served_nothing"] = mine.served_nothing(result.laws);
     implementation["power"] = power_json(mine.laws);
     implementation["laws"] = Json::array();
     for (std::size_t l = 0; l < result.laws.size(); ++l) {

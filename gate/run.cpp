@@ -253,10 +253,24 @@ std::int64_t LawResult::bad() const {
   return n;
 }
 
+bool ImplementationResult::served_nothing(const std::vector<const Law*>& of) const {
+  std::int64_t judged = 0, refused = 0;
+  for (std::size_t l = 0; l < of.size(); ++l) {
+    // Shards and expansions are made without a layer.
+    if (of[l]->generator <= Generator::layout_valid || of[l]->generator == Generator::shard) continue;
+    const auto count = [&](Status s) { return laws[l].counts[static_cast<std::size_t>(s)]; };
+    refused += count(Status::unsupported);
+    judged += count(Status::passed) + laws[l].bad();
+  }
+  return judged == 0 && refused > 0;
+}
+
 bool RunResult::conforming() const {
-  for (const auto& i : implementations)
+  for (const auto& i : implementations) {
+    if (i.served_nothing(laws)) return false;
     for (const LawResult& r : i.laws)
       if (r.bad() > 0) return false;
+  }
   return true;
 }
 
@@ -265,6 +279,24 @@ std::int64_t RunResult::cases() const {
   for (const auto& i : implementations)
     for (const LawResult& r : i.laws) n += r.cases();
   return n;
+}
+
+std::string serves_nothing(const std::shared_ptr<const Implementation>& implementation,
+                           const std::string& folder) {
+  RunOptions options;
+  options.suite = find_suite("smoke");
+  options.laws = {find_law("lattice-is-exact"), find_law("dense-is-bounded")};
+  options.cases = 100;
+  options.folder = folder;
+  options.lineup = LineupMode::off;
+  const RunResult result = run_suite({implementation}, {}, options);
+  const ImplementationResult& mine = result.implementations.front();
+  if (!mine.served_nothing(options.laws)) return "";
+  std::string why;
+  for (const LawResult& r : mine.laws)
+    for (const auto& [note, times] : r.notes) why = note;
+  return fmt::format("{}: it refused every layer of {} cases ({})", implementation->argument(),
+                     result.cases(), why);
 }
 
 std::string generated_line(const Law& law, std::uint64_t seed, std::int64_t k, int size) {

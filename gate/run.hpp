@@ -52,6 +52,9 @@ struct ImplementationResult {
   std::shared_ptr<const Implementation> implementation;
   std::vector<LawResult> laws;  // parallel to RunResult::laws
   Lineup lineup;                // of an implementation that failed
+  // Of the cases that create a layer none was judged and at least one refused with `unsupported`: nothing is
+  // known of it, whatever the laws about validation say.
+  bool served_nothing(const std::vector<const Law*>& of) const;
 };
 
 struct RunResult {
@@ -60,12 +63,17 @@ struct RunResult {
   double seconds = 0;
   std::vector<const Law*> laws;
   std::vector<ImplementationResult> implementations;
+  // No case failed, and every implementation was judged by more than its refusals.
   bool conforming() const;
   std::int64_t cases() const;
 };
 
 RunResult run_suite(const std::vector<std::shared_ptr<const Implementation>>& implementations,
                     const std::vector<CorpusEntry>& corpus, const RunOptions& options);
+
+// Why fuzzing the implementation would judge nothing, or empty: it refused every layer of the smoke suite.
+std::string serves_nothing(const std::shared_ptr<const Implementation>& implementation,
+                           const std::string& folder);
 
 // The line of generated case k of a law in a run: every law and case has a stream of its own.
 std::string generated_line(const Law& law, std::uint64_t seed, std::int64_t k, int size);

@@ -16,6 +16,7 @@
 #include "gate/corpus.hpp"
 #include "gate/nightly/files.hpp"
 #include "gate/nightly/report.hpp"
+#include "gate/run.hpp"
 #include "gate/terminal.hpp"
 #include "judge/implementation.hpp"
 
@@ -263,6 +264,11 @@ int nightly_command(const NightlyArguments& given) {
       return bad_input(fmt::format("--impl {}: ';' separates implementations here; rename the file", name));
     const auto opened = Implementation::open(name);
     if (const auto* error = std::get_if<std::string>(&opened)) return bad_input(*error);
+    const std::string folder = (fs::temp_directory_path() / fmt::format("sinktrap-{}", getpid())).string();
+    const std::string fault = serves_nothing(std::get<std::shared_ptr<const Implementation>>(opened), folder);
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+    if (!fault.empty()) return bad_input("--impl " + fault);
   }
   const std::string sources = SINKTRAP_SOURCE_FOLDER;
   if (a.out.empty()) a.out = sources + "/build/nightly";

@@ -30,7 +30,7 @@ static int32_t plain_create(const sinktrap_layer* layer, const char* options, si
       !plain_is_array(layer->w2, layer->dtype, 3, w2_extents))
     return plain_answer(v, SINKTRAP_ARGUMENT);
   if (options != NULL && options[0] != '\0')
-    return plain_fail(v, SINKTRAP_UNSUPPORTED, "this implementation has no options");
+    return plain_fail(v, SINKTRAP_ARGUMENT, "this implementation has no options");
   p = calloc(1, sizeof *p);
   if (p == NULL) return plain_fail(v, SINKTRAP_INTERNAL, "no memory for an instance");
   p->n = layer->n_shared_experts;
