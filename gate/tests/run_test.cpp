@@ -2,7 +2,6 @@
 #include "gate/run.hpp"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <filesystem>
