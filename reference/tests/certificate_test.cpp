@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "reference/magnitude.hpp"
+
 namespace sinktrap::reference {
 namespace {
 
@@ -226,6 +228,29 @@ TEST(Certificate, DecidesBySumsWhereTheBoundIsTooCoarse) {
   EXPECT_EQ(c.why(), "");
   c.w13[0] += 2;
   expect_refused(c, "sum y");
+}
+
+// Whole lanes, a rest, and both; values of 1 to 4 significant bits and zeros.
+TEST(Magnitude, IsThatOfTheElementsAtEveryWidth) {
+  for (std::int64_t count = 0; count < 40; ++count) {
+    std::vector<float> v;
+    double sum = 0, squares = 0, largest = 0;
+    int granule = kNoGranule;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const int significand = static_cast<int>(i * 7 % 16), exponent = static_cast<int>(i * 5 % 23) - 11;
+      v.push_back(static_cast<float>(std::ldexp(i % 2 == 0 ? significand : -significand, exponent)));
+      sum += std::fabs(v.back());
+      squares += static_cast<double>(v.back()) * v.back();
+      largest = std::max<double>(largest, std::fabs(v.back()));
+      for (int bit = 0; bit < 4; ++bit)
+        if (significand >> bit & 1) granule = std::min(granule, exponent + bit);
+    }
+    const Magnitude m = magnitude_of(v.data(), count);
+    EXPECT_EQ(m.granule, granule) << count;
+    EXPECT_EQ(m.sum, sum) << count;  // multiples of 2^-11 below 2^42: exact in any order
+    EXPECT_EQ(m.largest, largest) << count;
+    EXPECT_DOUBLE_EQ(m.norm, std::sqrt(squares)) << count;
+  }
 }
 
 }  // namespace
