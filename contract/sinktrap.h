@@ -98,7 +98,7 @@ typedef struct sinktrap_layer {
   const DLTensor* w2;        /* [n, H, F] */
 } sinktrap_layer;
 
-/* A set of slots for update; a null pointer to it means all slots, a count of 0 none. */
+/* A set of slots for update; null: all; a count of 0: none; below 0, or above it with null ids: argument. */
 typedef struct sinktrap_slot_set {
   const int64_t* ids;
   int64_t count;
