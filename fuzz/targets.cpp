@@ -53,7 +53,7 @@ const std::vector<CaseTarget>& targets() {
         "zero-adapters-are-the-base",
         "down-b-scales",
         "stacked-adapters-add"},
-       // Each runs some ten batches of its own: at one execution of 64 they are a tenth of the time.
+       // Each runs some ten batches of its own: at one execution of 64 they are a twentieth of the time.
        64,
        {"simt:ordered", "simt:tiled", "simt:mma", "simt:decode"},
        true},

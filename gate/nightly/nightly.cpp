@@ -259,16 +259,13 @@ int nightly_command(const NightlyArguments& given) {
   if (!(budget >= kLeastBudget))
     return bad_input(fmt::format("nightly: {} s found, at least {} s expected; raise --seconds or --hours",
                                  budget, kLeastBudget));
+  std::vector<std::shared_ptr<const Implementation>> implementations;
   for (const std::string& name : a.implementations) {
     if (name.find(';') != std::string::npos)
       return bad_input(fmt::format("--impl {}: ';' separates implementations here; rename the file", name));
     const auto opened = Implementation::open(name);
     if (const auto* error = std::get_if<std::string>(&opened)) return bad_input(*error);
-    const std::string folder = (fs::temp_directory_path() / fmt::format("sinktrap-{}", getpid())).string();
-    const std::string fault = serves_nothing(std::get<std::shared_ptr<const Implementation>>(opened), folder);
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-    if (!fault.empty()) return bad_input("--impl " + fault);
+    implementations.push_back(std::get<std::shared_ptr<const Implementation>>(opened));
   }
   const std::string sources = SINKTRAP_SOURCE_FOLDER;
   if (a.out.empty()) a.out = sources + "/build/nightly";
@@ -288,6 +285,9 @@ int nightly_command(const NightlyArguments& given) {
   if (const auto* error = std::get_if<std::string>(&targets)) return bad_input(*error);
   int code = 2;
   try {
+    for (const auto& implementation : implementations)
+      if (const std::string fault = serves_nothing(implementation, a.out); !fault.empty())
+        return bad_input("--impl " + fault);
     code = Night(a, budget, jobs, std::get<std::vector<Target>>(std::move(targets))).run();
   } catch (const std::runtime_error& e) {
     return bad_input(e.what());
