@@ -72,7 +72,8 @@ RunResult run_suite(const std::vector<std::shared_ptr<const Implementation>>& im
                     const std::vector<CorpusEntry>& corpus, const RunOptions& options);
 
 // Why fuzzing the implementation would judge nothing, or empty: it refused every layer of a hundred cases of
-// the smoke suite, or of those that ten seconds allow. The folder is that of RunOptions. Throws as run_suite.
+// the smoke suite, or of those that ten seconds allow, or none of them ended. The folder is that of
+// RunOptions. Throws as run_suite.
 std::string serves_nothing(const std::shared_ptr<const Implementation>& implementation,
                            const std::string& folder);
 
