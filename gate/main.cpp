@@ -1,10 +1,12 @@
 // The program: its commands and flags. One line and exit code 2 for anything that cannot be understood.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "gate/commands.hpp"
+#include "judge/implementation.hpp"
 
 namespace {
 
@@ -174,14 +176,23 @@ int main(int argc, char** argv) {
       if (c == '\n') c = ' ';
     return sinktrap::bad_input(line + "; see sinktrap --help");
   }
-  if (*run_app) return sinktrap::run_command(run);
-  if (*check_app) return sinktrap::check_command(check);
-  if (*validate_app) {
-    validate.layout = joined(layout_words);
-    return sinktrap::validate_command(validate);
+  const auto chosen = [&] {
+    if (*run_app) return sinktrap::run_command(run);
+    if (*check_app) return sinktrap::check_command(check);
+    if (*validate_app) {
+      validate.layout = joined(layout_words);
+      return sinktrap::validate_command(validate);
+    }
+    if (*replay_app) return sinktrap::replay_command(replay);
+    if (*mutants_app) return sinktrap::mutants_command(mutants);
+    if (*nightly_app) return sinktrap::nightly_command(nightly);
+    return sinktrap::list_command(what);
+  };
+  const int code = chosen();
+  if (sinktrap::library_loaded()) {
+    // Destructors of a library that crash, hang or end the process otherwise would replace the code.
+    std::fflush(nullptr);
+    _exit(code);
   }
-  if (*replay_app) return sinktrap::replay_command(replay);
-  if (*mutants_app) return sinktrap::mutants_command(mutants);
-  if (*nightly_app) return sinktrap::nightly_command(nightly);
-  return sinktrap::list_command(what);
+  return code;
 }

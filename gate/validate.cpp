@@ -1,5 +1,7 @@
 // `validate`: verdicts on layouts, from a line typed by a person or from JSON lines.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,9 @@ using Implementations = std::vector<std::shared_ptr<const Implementation>>;
 
 // Verdicts are asked for in batches: one launch of a validation kernel judges many layouts.
 constexpr std::size_t kBatch = 4096;
+// For one batch; verdicts of the slowest implementation here, a kernel on one simulated GPU, take a
+// hundredth.
+constexpr unsigned kBatchSeconds = 60;
 // Longest line of a JSON file that is read.
 constexpr std::size_t kMaxLine = 1 << 20;
 
@@ -92,6 +97,15 @@ std::string read_layout(const std::string& line, LayoutCase& c) {
   return "";
 }
 
+// The process is killed when they do not come.
+std::vector<Verdict> verdicts_of(const Implementation& implementation, std::span<const LayoutCase> cases,
+                                 std::int32_t profile) {
+  alarm(kBatchSeconds);
+  std::vector<Verdict> verdicts = validate(implementation, cases, profile);
+  alarm(0);
+  return verdicts;
+}
+
 class JsonLines {
  public:
   JsonLines(const Implementations& implementations, std::int32_t profile, std::string name)
@@ -117,7 +131,7 @@ class JsonLines {
  private:
   void flush() {
     std::vector<std::vector<Verdict>> verdicts;
-    for (const auto& i : implementations_) verdicts.push_back(validate(*i, batch_, profile_));
+    for (const auto& i : implementations_) verdicts.push_back(verdicts_of(*i, batch_, profile_));
     for (std::size_t k = 0; k < batch_.size(); ++k)
       for (std::size_t i = 0; i < implementations_.size(); ++i) {
         Json j = verdict_json(verdicts[i][k], batch_[k].n);
@@ -143,7 +157,7 @@ int validate_line(const Implementations& implementations, std::int32_t profile, 
   if (c == nullptr) return bad_input("validate takes a layout case");
   bool valid = true;
   for (const auto& i : implementations) {
-    const Verdict v = validate(*i, std::span(c, 1), profile)[0];
+    const Verdict v = verdicts_of(*i, std::span(c, 1), profile)[0];
     if (implementations.size() > 1) fmt::print("{}: ", i->name());
     fmt::print("{}", explain(*c, profile, v));
     valid = valid && v.code == SINKTRAP_OK;
@@ -165,22 +179,34 @@ int judge_all(const ValidateArguments& a, const Implementations& implementations
   }
 }
 
-// Runs in a child, so that an implementation that crashes is reported and not joined.
+// Runs in a child, so that an implementation that crashes, hangs or ends the process is reported and not
+// joined.
 template <class Command>
 int guarded(Command&& command) {
   std::fflush(nullptr);
+  // Whether the command has returned: an implementation may end the process with a code that looks like one.
+  void* page = mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return bad_input("cannot map a shared page");
+  const auto* returned = static_cast<volatile bool*>(page);
   const pid_t child = fork();
   if (child < 0) return bad_input("cannot start a process");
   if (child == 0) {
     const int code = command();
     std::fflush(nullptr);
+    *static_cast<volatile bool*>(page) = true;
     _exit(code);
   }
   int status = 0;
   waitpid(child, &status, 0);
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  fmt::print(stderr, "sinktrap: CRASHED: the implementation was killed by signal {} ({}) in validate\n",
-             WTERMSIG(status), strsignal(WTERMSIG(status)));
+  if (WIFEXITED(status) && *returned) return WEXITSTATUS(status);
+  if (WIFEXITED(status))
+    fmt::print(stderr, "sinktrap: CRASHED: the implementation ended the process with status {} in validate\n",
+               WEXITSTATUS(status));
+  else if (WTERMSIG(status) == SIGALRM)
+    fmt::print(stderr, "sinktrap: TIMED_OUT: no verdict within {} s in validate\n", kBatchSeconds);
+  else
+    fmt::print(stderr, "sinktrap: CRASHED: the implementation was killed by signal {} ({}) in validate\n",
+               WTERMSIG(status), strsignal(WTERMSIG(status)));
   return 1;
 }
 

@@ -105,9 +105,12 @@ std::string other_than_library(const std::string& path) {
   return "a file that starts with the bytes" + bytes;
 }
 
+bool g_library_loaded = false;
+
 std::variant<const Table*, std::string> load_library(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fmt::format("cannot load {}: {}", path, dlerror());
+  g_library_loaded = true;
   auto function =
       reinterpret_cast<sinktrap_implementation_function>(dlsym(library, "sinktrap_implementation"));
   if (function == nullptr)
@@ -175,6 +178,8 @@ std::string options_fault(const std::shared_ptr<const Implementation>& implement
 }
 
 }  // namespace
+
+bool library_loaded() { return g_library_loaded; }
 
 std::string table_fault(const Table* t) {
   if (t == nullptr)

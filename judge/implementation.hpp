@@ -36,6 +36,10 @@ class Implementation {
   std::string argument_, options_;
 };
 
+// Whether a library of a user has become part of this process. What it does when the process ends must not
+// change the exit code.
+bool library_loaded();
+
 // Why a table cannot be used; empty when it can.
 std::string table_fault(const sinktrap_implementation_table* table);
 

@@ -1,6 +1,5 @@
 #include "judge/status.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -35,22 +34,28 @@ class Reader {
   template <class T>
   T get() {
     T value{};
-    if (bytes_.size() >= sizeof value) {
+    whole_ = whole_ && bytes_.size() >= sizeof value;
+    if (whole_) {
       std::memcpy(&value, bytes_.data(), sizeof value);
       bytes_.remove_prefix(sizeof value);
     }
     return value;
   }
   std::string get_text() {
-    const std::size_t wanted = get<std::uint32_t>();  // first: it moves bytes_
-    const std::size_t size = std::min(wanted, bytes_.size());
+    const std::size_t size = get<std::uint32_t>();
+    whole_ = whole_ && bytes_.size() >= size;
+    if (!whole_) return "";
     std::string text{bytes_.substr(0, size)};
     bytes_.remove_prefix(size);
     return text;
   }
+  // Nothing was missing so far.
+  bool whole() const { return whole_; }
+  bool at_end() const { return bytes_.empty(); }
 
  private:
   std::string_view bytes_;
+  bool whole_ = true;
 };
 
 }  // namespace
@@ -73,10 +78,11 @@ std::string Judgement::to_bytes() const {
   return bytes;
 }
 
-Judgement Judgement::from_bytes(std::string_view bytes) {
+std::optional<Judgement> Judgement::from_bytes(std::string_view bytes) {
   Reader in(bytes);
   Judgement j;
-  j.status = in.get<Status>();
+  const auto status = in.get<std::uint8_t>();
+  j.status = static_cast<Status>(status);
   j.bound_use = in.get<double>();
   j.elements = in.get<std::int64_t>();
   j.unjudged = in.get<std::int64_t>();
@@ -84,7 +90,9 @@ Judgement Judgement::from_bytes(std::string_view bytes) {
   j.kinds_vacuous = in.get<std::uint32_t>();
   j.bound_stage = in.get_text();
   j.reason = in.get_text();
-  for (auto count = in.get<std::uint32_t>(); count > 0; --count) j.details.push_back(in.get_text());
+  for (auto count = in.get<std::uint32_t>(); count > 0 && in.whole(); --count)
+    j.details.push_back(in.get_text());
+  if (status >= kStatusCount || !in.whole() || !in.at_end()) return std::nullopt;
   return j;
 }
 

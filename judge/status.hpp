@@ -1,6 +1,7 @@
 // What became of one case under one law.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,8 @@ struct Judgement {
   std::uint32_t kinds_seen = 0, kinds_vacuous = 0;
 
   std::string to_bytes() const;
-  static Judgement from_bytes(std::string_view bytes);
+  // Empty for bytes that to_bytes does not make.
+  static std::optional<Judgement> from_bytes(std::string_view bytes);
 };
 
 // Thrown by the steps of a judgement that cannot go on; the law's caller turns it into the result.

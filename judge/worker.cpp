@@ -8,12 +8,14 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -36,29 +38,42 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-bool read_all(int file, char* bytes, std::size_t count) {
+enum class Read { whole, ended, late, foreign };
+
+Read read_all(int file, char* bytes, std::size_t count) {
   while (count > 0) {
     const ssize_t n = read(file, bytes, count);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read::late;
+    if (n <= 0) return Read::ended;
     bytes += n;
     count -= static_cast<std::size_t>(n);
   }
-  return true;
+  return Read::whole;
 }
 
-// A message is its length (4 bytes) and its bytes.
+// A message is a mark, its length and its bytes. The implementation lives in the process that answers and may
+// write to any of its files: what does not begin with the mark is not an answer, nor is what is longer than a
+// thousand of the longest case lines.
+struct Frame {
+  std::uint32_t mark = 0x736e6b74, size = 0;
+};
+constexpr std::uint32_t kLongest = 1u << 26;
+
 bool write_message(int file, std::string_view message) {
-  const auto size = static_cast<std::uint32_t>(message.size());
-  std::string framed(reinterpret_cast<const char*>(&size), sizeof size);
+  Frame frame;
+  frame.size = static_cast<std::uint32_t>(message.size());
+  std::string framed(reinterpret_cast<const char*>(&frame), sizeof frame);
   framed += message;
-  return write_all(file, framed);
+  return message.size() <= kLongest && write_all(file, framed);
 }
-bool read_message(int file, std::string& message) {
-  std::uint32_t size = 0;
-  if (!read_all(file, reinterpret_cast<char*>(&size), sizeof size)) return false;
-  message.resize(size);
-  return read_all(file, message.data(), size);
+Read read_message(int file, std::string& message) {
+  Frame frame;
+  const Read begin = read_all(file, reinterpret_cast<char*>(&frame), sizeof frame);
+  if (begin != Read::whole) return begin;
+  if (frame.mark != Frame().mark || frame.size > kLongest) return Read::foreign;
+  message.resize(frame.size);
+  return read_all(file, message.data(), frame.size);
 }
 
 // The file that tells after a crash what was running.
@@ -97,7 +112,7 @@ class Journal {
   {
     const Journal journal(folder, index);
     std::string message;
-    while (read_message(socket, message)) {
+    while (read_message(socket, message) == Read::whole) {
       Task task;
       std::memcpy(&task.implementation, message.data(), 4);
       std::memcpy(&task.law, message.data() + 4, 4);
@@ -169,6 +184,7 @@ void Workers::start(Child& child) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::runtime_error(fmt::format("cannot open a socket pair: {}", std::strerror(errno)));
   child.phase[0] = 0;
+  std::fflush(nullptr);  // an implementation that calls exit would write it again
   child.pid = fork();
   if (child.pid < 0)
     throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
@@ -181,6 +197,10 @@ void Workers::start(Child& child) {
   }
   close(ends[1]);
   child.socket = ends[0];
+  // Of an answer that has begun the rest comes at once, or something else was written.
+  const auto most = std::chrono::microseconds(kMostLimits * limit()).count();
+  const timeval patience{static_cast<time_t>(most / 1'000'000), static_cast<suseconds_t>(most % 1'000'000)};
+  setsockopt(child.socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 
 void Workers::end(Child& child) {
@@ -219,18 +239,33 @@ bool Workers::late(Child& child) const {
   return Clock::now() >= child.deadline;
 }
 
+std::string Workers::where(const Child& child) {
+  return child.phase[0] ? fmt::format(" in {}", child.phase) : "";
+}
+
+Judgement Workers::give_up(Child& child) {
+  Judgement j;
+  j.status = Status::timed_out;
+  j.reason = fmt::format("no result within {} s{}", options_.timeout_seconds, where(child));
+  end(child);
+  child.task.reset();
+  return j;
+}
+
 Judgement Workers::receive(Child& child) {
   std::string message;
-  const bool too_late = late(child);
-  if (!too_late && read_message(child.socket, message)) {
-    child.task.reset();
-    return Judgement::from_bytes(message);
+  const Read read = read_message(child.socket, message);
+  if (read == Read::late) return give_up(child);
+  if (read == Read::whole) {
+    if (auto j = Judgement::from_bytes(message)) {
+      child.task.reset();
+      return *j;
+    }
   }
   Judgement j;
-  const std::string where = child.phase[0] ? fmt::format(" in {}", child.phase) : "";
-  if (too_late) {
-    j.status = Status::timed_out;
-    j.reason = fmt::format("no result within {} s{}", options_.timeout_seconds, where);
+  j.status = Status::crashed;
+  if (read != Read::ended) {
+    j.reason = fmt::format("wrote into a file of the process that is not its own{}", where(child));
     end(child);
     child.task.reset();
     return j;
@@ -241,11 +276,10 @@ Judgement Workers::receive(Child& child) {
   child.pid = -1;
   child.socket = -1;
   child.task.reset();
-  j.status = Status::crashed;
-  j.reason =
-      WIFSIGNALED(status)
-          ? fmt::format("killed by signal {} ({}){}", WTERMSIG(status), strsignal(WTERMSIG(status)), where)
-          : fmt::format("ended its process with status {}{}", WEXITSTATUS(status), where);
+  j.reason = WIFSIGNALED(status)
+                 ? fmt::format("killed by signal {} ({}){}", WTERMSIG(status), strsignal(WTERMSIG(status)),
+                               where(child))
+                 : fmt::format("ended its process with status {}{}", WEXITSTATUS(status), where(child));
   return j;
 }
 
@@ -272,9 +306,12 @@ void Workers::run(const Next& next, const Done& done) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(first - Clock::now()).count();
     poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 1000)));
     for (std::size_t i = 0; i < busy.size(); ++i) {
-      if (waits[i].revents == 0 && !late(*busy[i])) continue;
+      // An answer that has come counts. Whether there is none in time is asked once: asked again, a process
+      // that waits for a core may have got more time, and reading would wait for it without an end.
+      const bool answered = waits[i].revents != 0;
+      if (!answered && !late(*busy[i])) continue;
       const Task task = *busy[i]->task;
-      done(task, receive(*busy[i]));
+      done(task, answered ? receive(*busy[i]) : give_up(*busy[i]));
     }
   }
 }

@@ -48,6 +48,10 @@ class Workers {
   std::chrono::milliseconds limit() const;
   // Past its deadline, which moves by what the process has waited for a core.
   bool late(Child& child) const;
+  // " in PHASE", where the process has said what it does.
+  static std::string where(const Child& child);
+  // Ends the process: it is too late.
+  Judgement give_up(Child& child);
   // The result, or what became of the process.
   Judgement receive(Child& child);
 

@@ -123,7 +123,7 @@ TEST(Judgement, NamesTheStageThatTheBoundComesFrom) {
   const sinktrap_declaration act = {1, SINKTRAP_SEAM(ACT), SINKTRAP_SILU_RELATIVE, 1};
   const Judgement j = judge_output(s.in, s.expected, s.right, act);
   EXPECT_TRUE(j.bound_stage == "act" || j.bound_stage == "out") << j.bound_stage;
-  const Judgement copy = Judgement::from_bytes(j.to_bytes());
+  const Judgement copy = Judgement::from_bytes(j.to_bytes()).value();
   EXPECT_EQ(copy.bound_stage, j.bound_stage);
   EXPECT_EQ(copy.kinds_seen, j.kinds_seen);
   EXPECT_EQ(copy.kinds_vacuous, j.kinds_vacuous);

@@ -2,8 +2,10 @@
 #include "judge/worker.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +38,16 @@ Judgement act(const Task& t) {
   if (t.line == "exit") _exit(3);
   if (t.line == "hang")
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+  // Files of the process: the standard ones and what a worker talks through.
+  for (int file = STDERR_FILENO + 1; file < 64; ++file) {
+    if (t.line == "close") close(file);
+    if (t.line == "write" || t.line == "begin")
+      (void)!write(file, "tkns\xff\xff\xff\xff", t.line == "write" ? 8 : 3);
+  }
+  if (t.line == "begin") _exit(0);
+  if (t.line == "spin")
+    for (volatile bool forever = true; forever;) {
+    }
   if (t.line == "compute")
     for (const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 5; std::clock() < end;) {
     }
@@ -62,37 +74,110 @@ TEST(Workers, EveryCaseIsAnsweredAndOnlyTheBadOnesAreLost) {
   EXPECT_EQ(results["hang"].status, Status::timed_out);
 }
 
-// A fifth of a second of computing, with a limit of twice that, on one core that five others want too.
-TEST(Workers, ALimitDoesNotCountTheTimeWithoutACore) {
-  std::ifstream counts("/proc/self/schedstat");
-  std::int64_t running = 0;
-  if (!(counts >> running) || running == 0) GTEST_SKIP() << "the kernel keeps no /proc/PID/schedstat";
-  cpu_set_t mine;
-  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (int cpu = 0; CPU_COUNT(&one) == 0 && cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &mine)) CPU_SET(cpu, &one);
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  std::vector<pid_t> others;
-  for (int i = 0; i < 5; ++i) {
-    const pid_t other = fork();
-    if (other == 0) {
+// One core that five other processes want too, as long as this lives.
+class Crowd {
+ public:
+  Crowd() {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof mine_, &mine_) != 0) throw std::runtime_error("no affinity");
+    for (int cpu = 0; CPU_COUNT(&one) == 0 && cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &mine_)) CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) throw std::runtime_error("no affinity");
+    for (pid_t& other : others_) {
+      other = fork();
+      if (other != 0) continue;
       alarm(60);
       for (volatile bool forever = true; forever;) {
       }
       _exit(0);
     }
-    others.push_back(other);
   }
+  ~Crowd() {
+    for (const pid_t other : others_) {
+      kill(other, SIGKILL);
+      waitpid(other, nullptr, 0);
+    }
+    sched_setaffinity(0, sizeof mine_, &mine_);
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+  static bool is_counted() {
+    std::ifstream counts("/proc/self/schedstat");
+    std::int64_t running = 0;
+    return counts >> running && running > 0;
+  }
+
+ private:
+  cpu_set_t mine_;
+  pid_t others_[5];
+};
+
+// A fifth of a second of computing, with a limit of twice that.
+TEST(Workers, ALimitDoesNotCountTheTimeWithoutACore) {
+  if (!Crowd::is_counted()) GTEST_SKIP() << "the kernel keeps no /proc/PID/schedstat";
+  const Crowd crowd;
   Workers workers(act, {1, 0.4, ""});
   const Judgement j = workers.run_one({0, 0, "compute"});
-  for (const pid_t other : others) {
-    kill(other, SIGKILL);
-    waitpid(other, nullptr, 0);
-  }
-  ASSERT_EQ(sched_setaffinity(0, sizeof mine, &mine), 0);
   EXPECT_EQ(j.status, Status::passed) << j.reason;
+}
+
+// Holds this process up for 2 ms every few steps, wherever it is, as a loaded machine does. Not in fork(),
+// which would begin again every time.
+class HeldUp {
+ public:
+  HeldUp() {
+    static const int at_fork =
+        pthread_atfork([] { set(SIG_BLOCK); }, [] { set(SIG_UNBLOCK); }, [] { set(SIG_UNBLOCK); });
+    if (at_fork != 0) throw std::runtime_error("no pthread_atfork");
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      usleep(2000);
+      static unsigned times = 0;
+      in_a_while(25 << (times++ % 5));  // 25 to 400 us: few steps as a rule, enough for the longest at times
+    };
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, &before_);
+    in_a_while(25);
+  }
+  ~HeldUp() {
+    in_a_while(0);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+  HeldUp(const HeldUp&) = delete;
+  HeldUp& operator=(const HeldUp&) = delete;
+
+ private:
+  static void set(int how) {
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    sigprocmask(how, &alarms, nullptr);
+  }
+  static void in_a_while(int microseconds) {
+    const itimerval once{{0, 0}, {0, microseconds}};
+    setitimer(ITIMER_REAL, &once, nullptr);
+  }
+  struct sigaction before_ {};
+};
+
+// The time that a worker waited for a core grows while it is looked at: what was late is not in time again.
+TEST(Workers, AHangEndsOnACoreThatOthersWant) {
+  const Crowd crowd;
+  Workers workers(act, {2, 0.02, ""});
+  const HeldUp held_up;
+  for (int k = 0; k < 20; ++k) EXPECT_EQ(workers.run_one({0, 0, "spin"}).status, Status::timed_out);
+}
+
+// The implementation shares a process with what judges it, and must not be able to answer in its place.
+TEST(Workers, WhatIsWrittenIntoTheirFilesIsNoAnswer) {
+  Workers workers(act, {1, 5, ""});
+  const Judgement written = workers.run_one({0, 0, "write"});
+  EXPECT_EQ(written.status, Status::crashed);
+  EXPECT_NE(written.reason.find("not its own"), std::string::npos) << written.reason;
+  EXPECT_EQ(workers.run_one({0, 0, "begin"}).status, Status::crashed);
+  EXPECT_EQ(workers.run_one({0, 0, "close"}).status, Status::crashed);
+  EXPECT_EQ(workers.run_one({0, 0, "fine"}).status, Status::passed);
 }
 
 TEST(Workers, TheLineIsOnDiskWhileTheCaseRuns) {
