@@ -19,11 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A law that keeps crashing is left after this many cases. Each hang costs a whole time limit, so after this
-// many hangs in all a law is left at its first one: an implementation that always hangs is through after
-// (kHangs + laws) limits.
+// many hangs in all a law is left at its first one, and after kMostHangs there is enough to look at: an
+// implementation that always hangs is through after four minutes with the limit of a minute and two workers,
+// not after one limit for every law.
 constexpr int kFatalCasesPerLaw = 3;
-constexpr int kHangs = 3;
+constexpr int kHangs = 3, kMostHangs = 8;
 constexpr std::string_view kGivenUp = "skipped: cases of this law crashed or hung before";
+constexpr std::string_view kEnded = "skipped: too many cases hung before; --timeout sets a shorter limit";
 // Judgements spent on shrinking one failure, and time.
 constexpr int kShrinkBudget = 600;
 constexpr double kShrinkSeconds = 20;
@@ -123,7 +125,11 @@ class Runner {
     while (!queue_.empty()) {
       Task task = std::move(queue_.front());
       queue_.pop_front();
-      if (!given_up(mine, task.law)) return task;
+      const std::string_view why = given_up(task.law);
+      if (why.empty()) return task;
+      LawResult& r = mine.laws[task.law];
+      ++r.counts[static_cast<std::size_t>(Status::skipped)];
+      ++r.notes[std::string(why)];
     }
     // A law's turn comes as often as its weight says.
     for (std::size_t tried = 0; tried < left_.size(); ++tried) {
@@ -144,18 +150,17 @@ class Runner {
     return std::nullopt;
   }
 
-  bool given_up(ImplementationResult& mine, std::uint32_t law) {
-    if (fatal_[law] < kFatalCasesPerLaw) return false;
-    LawResult& r = mine.laws[law];
-    ++r.counts[static_cast<std::size_t>(Status::skipped)];
-    ++r.notes[std::string(kGivenUp)];
-    return true;
+  // Why no more cases of the law are tried; empty while they are.
+  std::string_view given_up(std::size_t law) const {
+    if (fatal_[law] >= kFatalCasesPerLaw) return kGivenUp;
+    return hangs_ >= kMostHangs ? kEnded : std::string_view{};
   }
 
   // Laws that the implementation cannot be judged on are recorded once, not case by case.
   bool skip_law(ImplementationResult& mine, std::size_t l) {
     const std::uint64_t missing = result_.laws[l]->needs & ~mine.implementation->table().capabilities;
-    if (missing == 0 && fatal_[l] < kFatalCasesPerLaw) return false;
+    const std::string_view why = given_up(l);
+    if (missing == 0 && why.empty()) return false;
     if (left_[l] <= 0) return true;
     LawResult& r = mine.laws[l];
     const std::int64_t count =
@@ -163,7 +168,7 @@ class Runner {
     r.counts[static_cast<std::size_t>(Status::skipped)] += count;
     r.notes[missing ? fmt::format("skipped: {} has no capability {}", mine.implementation->name(),
                                   capability_names(missing))
-                    : std::string(kGivenUp)] += count;
+                    : std::string(why)] += count;
     return true;
   }
 

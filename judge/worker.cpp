@@ -143,6 +143,11 @@ std::int64_t waited_for_a_core(pid_t process) {
 // many times the limit, no more.
 constexpr std::int64_t kMostLimits = 20;
 
+// Between two looks at the workers. When a look comes later than that by as much again, this process was
+// stopped (from a terminal, or with the whole machine), and the workers with it: that time is not theirs
+// either.
+constexpr std::chrono::milliseconds kOften{1000};
+
 }  // namespace
 
 struct Workers::Child {
@@ -303,8 +308,13 @@ void Workers::run(const Next& next, const Done& done) {
     if (busy.empty()) return;
     auto first = busy[0]->deadline;
     for (const Child* child : busy) first = std::min(first, child->deadline);
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(first - Clock::now()).count();
-    poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 1000)));
+    const auto begin = Clock::now();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(first - begin);
+    const auto patience =
+        std::clamp(left + std::chrono::milliseconds(1), std::chrono::milliseconds(0), kOften);
+    poll(waits.data(), waits.size(), static_cast<int>(patience.count()));
+    if (const auto stood_still = Clock::now() - begin - patience; stood_still > kOften)
+      for (Child* child : busy) child->sent += stood_still, child->deadline += stood_still;
     for (std::size_t i = 0; i < busy.size(); ++i) {
       // An answer that has come counts. Whether there is none in time is asked once: asked again, a process
       // that waits for a core may have got more time, and reading would wait for it without an end.

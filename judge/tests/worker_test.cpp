@@ -48,9 +48,11 @@ Judgement act(const Task& t) {
   if (t.line == "spin")
     for (volatile bool forever = true; forever;) {
     }
-  if (t.line == "compute")
-    for (const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 5; std::clock() < end;) {
+  if (t.line.rfind("compute", 0) == 0) {
+    const std::clock_t time = t.line == "compute" ? CLOCKS_PER_SEC / 5 : CLOCKS_PER_SEC / 5 * 3;
+    for (const std::clock_t end = std::clock() + time; std::clock() < end;) {
     }
+  }
   return j;
 }
 
@@ -167,6 +169,25 @@ TEST(Workers, AHangEndsOnACoreThatOthersWant) {
   Workers workers(act, {2, 0.02, ""});
   const HeldUp held_up;
   for (int k = 0; k < 20; ++k) EXPECT_EQ(workers.run_one({0, 0, "spin"}).status, Status::timed_out);
+}
+
+// As from a terminal: everything is stopped, and goes on after more than the limit.
+TEST(Workers, ALimitDoesNotCountTheTimeInWhichAllIsStopped) {
+  const pid_t group = fork();
+  if (group == 0) {
+    setpgid(0, 0);
+    Workers workers(act, {1, 2, ""});
+    const Judgement j = workers.run_one({0, 0, "compute slowly"});
+    _exit(j.status == Status::passed ? 0 : 1);
+  }
+  setpgid(group, group);
+  usleep(300000);
+  ASSERT_EQ(kill(-group, SIGSTOP), 0);
+  usleep(3000000);
+  ASSERT_EQ(kill(-group, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(group, &status, 0), group);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // The implementation shares a process with what judges it, and must not be able to answer in its place.
