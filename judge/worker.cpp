@@ -124,6 +124,16 @@ class Journal {
   _exit(0);
 }
 
+// False when `until` came first.
+template <class Until>
+bool ended_before(pid_t process, Until&& until, int& status) {
+  while (waitpid(process, &status, WNOHANG) == 0) {
+    if (until()) return false;
+    usleep(200);
+  }
+  return true;
+}
+
 // How long the process has been ready to run and had no core, its most patient thread: milliseconds since it
 // began, 0 where the kernel does not count it. Linux, Documentation/scheduler/sched-stats: the second number.
 std::int64_t waited_for_a_core(pid_t process) {
@@ -142,6 +152,9 @@ std::int64_t waited_for_a_core(pid_t process) {
 // for a core is given back. A hang is still one: with its own threads in each other's way it is given this
 // many times the limit, no more.
 constexpr std::int64_t kMostLimits = 20;
+
+// For an idle worker to see that its input has ended and to take its journal away; then it is killed.
+constexpr std::chrono::seconds kGoodbye{5};
 
 // Between two looks at the workers. When a look comes later than that by as much again, this process was
 // stopped (from a terminal, or with the whole machine), and the workers with it: that time is not theirs
@@ -211,9 +224,13 @@ void Workers::start(Child& child) {
 void Workers::end(Child& child) {
   if (child.pid < 0) return;
   close(child.socket);  // an idle child sees the end of its input
-  if (child.task) kill(child.pid, SIGKILL);
+  const auto deadline = Clock::now() + kGoodbye;
   int status = 0;
-  waitpid(child.pid, &status, 0);
+  if (child.task || !ended_before(
+                        child.pid, [&] { return Clock::now() >= deadline; }, status)) {
+    kill(child.pid, SIGKILL);
+    waitpid(child.pid, &status, 0);
+  }
   child.pid = -1;
   child.socket = -1;
 }
@@ -275,8 +292,10 @@ Judgement Workers::receive(Child& child) {
     child.task.reset();
     return j;
   }
-  int status = 0;
-  waitpid(child.pid, &status, 0);
+  int status = 0;  // a process may close its files and go on
+  if (!ended_before(
+          child.pid, [&] { return late(child); }, status))
+    return give_up(child);
   close(child.socket);
   child.pid = -1;
   child.socket = -1;

@@ -36,15 +36,20 @@ Judgement act(const Task& t) {
     raise(SIGSEGV);
   }
   if (t.line == "exit") _exit(3);
-  if (t.line == "hang")
-    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   // Files of the process: the standard ones and what a worker talks through.
   for (int file = STDERR_FILENO + 1; file < 64; ++file) {
-    if (t.line == "close") close(file);
+    if (t.line.rfind("close", 0) == 0) close(file);
     if (t.line == "write" || t.line == "begin")
       (void)!write(file, "tkns\xff\xff\xff\xff", t.line == "write" ? 8 : 3);
   }
   if (t.line == "begin") _exit(0);
+  if (t.line == "hang" || t.line == "close and hang")
+    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (t.line == "stop")  // in a moment, when the answer has been sent
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      kill(getpid(), SIGSTOP);
+    }).detach();
   if (t.line == "spin")
     for (volatile bool forever = true; forever;) {
     }
@@ -199,6 +204,20 @@ TEST(Workers, WhatIsWrittenIntoTheirFilesIsNoAnswer) {
   EXPECT_EQ(workers.run_one({0, 0, "begin"}).status, Status::crashed);
   EXPECT_EQ(workers.run_one({0, 0, "close"}).status, Status::crashed);
   EXPECT_EQ(workers.run_one({0, 0, "fine"}).status, Status::passed);
+  Workers impatient(act, {1, 0.3, ""});
+  EXPECT_EQ(impatient.run_one({0, 0, "close and hang"}).status, Status::timed_out);
+  EXPECT_EQ(impatient.run_one({0, 0, "fine"}).status, Status::passed);
+}
+
+// One that has answered, and does not see any more that its input has ended.
+TEST(Workers, AnIdleOneThatDoesNotEndIsKilled) {
+  const auto start = std::chrono::steady_clock::now();
+  {
+    Workers workers(act, {1, 5, ""});
+    EXPECT_EQ(workers.run_one({0, 0, "stop"}).status, Status::passed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 TEST(Workers, TheLineIsOnDiskWhileTheCaseRuns) {
