@@ -7,12 +7,21 @@ set(SINKTRAP_FUZZ_ENGINE "-fsanitize=fuzzer" CACHE STRING "What the fuzz targets
 set(SINKTRAP_CUDA "AUTO" CACHE STRING "Build the kernels for a GPU: AUTO (where nvcc is), ON, OFF")
 set_property(CACHE SINKTRAP_CUDA PROPERTY STRINGS AUTO ON OFF)
 
+# Every version of a compiler has warnings of its own. With those that the project is built with they are errors; with
+# another one they must not stop whoever builds it.
+set(werror OFF)
+if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^12\\.") OR
+   (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^14\\."))
+  set(werror ON)
+endif()
+option(SINKTRAP_WERROR "Warnings are errors" ${werror})
+
 include(CheckCXXSourceRuns)
 
 add_library(sinktrap_flags INTERFACE)
 target_include_directories(sinktrap_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # No contraction: the ordered arithmetic says where an fma is meant.
-target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Werror;-ffp-contract=off>)
+target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;$<$<BOOL:${SINKTRAP_WERROR}>:-Werror>;-ffp-contract=off>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports std::string concatenation falsely (GCC bug 105651).
   target_compile_options(sinktrap_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
