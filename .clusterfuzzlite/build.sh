@@ -1,7 +1,8 @@
-#!/bin/bash -eu
+#!/bin/bash
 # Builds the fuzz targets of the preset fuzz into $OUT, with seeds, dictionary and limits. $CC, $CXX, $CFLAGS, $CXXFLAGS and
 # $LIB_FUZZING_ENGINE come from the environment, the sanitizer is in the flags: the build adds none of its own. Targets and
 # their limits come from the list that CMake writes, so that they are those of ./sinktrap nightly.
+set -eu
 source_folder=${SINKTRAP_SOURCES:-$SRC/sinktrap}
 build=${WORK:-/tmp}/sinktrap-build
 
