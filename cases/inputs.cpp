@@ -59,7 +59,7 @@ Repeats repeats_of(const ForwardCase& c) {
   const std::int64_t slots = static_cast<std::int64_t>(rows_of.size());
   const auto each =
       static_cast<std::size_t>(std::max<std::int64_t>(1, kDistinctRows / std::max<std::int64_t>(slots, 1)));
-  Random random(c.layer.seed, 3 * kRoles);
+  Random random(c.layer.seed, std::uint64_t{3} * kRoles);
   for (const std::int32_t s : c.slots) {
     std::vector<std::int32_t>& rows = rows_of[s];
     if (rows.size() < each) {
@@ -180,7 +180,7 @@ AdapterFactors make_adapter(const PackCase& c) {
   a.down_b = Tensor(type, {copies * H, r});
 
   // Streams beyond those of the layer's own tensors: an adapter never repeats what its slot held before.
-  std::uint64_t stream = 2 * kRoles;
+  std::uint64_t stream = std::uint64_t{2} * kRoles;
   for (auto [tensor, role] : {std::pair{&a.gate_a, Role::gate_up_lora_a},
                               {&a.up_a, Role::gate_up_lora_a},
                               {&a.gate_up_b, Role::gate_up_lora_b},

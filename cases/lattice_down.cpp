@@ -68,7 +68,7 @@ class Down {
       members.size = g.size;
       for (int m = 0; m < g.size; ++m) {
         members.at[m] = plan.feature(g.expert, g.feature[m]);
-        members.rho[m] = plan.rho[members.at[m]];
+        members.rho[m] = std::int32_t{plan.rho[members.at[m]]};
       }
     }
   }
@@ -79,7 +79,7 @@ class Down {
                                      for (std::int32_t g = plan_.first_of[0]; g < plan_.group_count(); ++g) {
                                        const auto& group = plan_.groups[static_cast<std::size_t>(g)];
                                        load[static_cast<std::size_t>(group.expert)] +=
-                                           group.size * std::abs(plan_.activation(slot, c, g));
+                                           std::int64_t{group.size} * std::abs(plan_.activation(slot, c, g));
                                      }
                                      if (!plan_.couple) return;
                                      const std::int64_t both = std::abs(plan_.activation(slot, c, 0));

@@ -76,7 +76,7 @@ Pattern::Pattern(Random& random, int classes, std::int64_t width, int pool_max, 
   random.shuffle(std::span(pool_));
 
   // A pair contributes pa |wa| + pb |wb| <= 2 wide weight to a row's sum of magnitudes.
-  const auto widest = std::min<std::int64_t>(wide, kPairBudget / (2 * classes * weight));
+  const auto widest = std::min<std::int64_t>(wide, kPairBudget / (std::int64_t{2} * classes * weight));
   for (std::size_t c = 0; c < C; ++c) {
     Pair p;
     p.a = pool_.back();

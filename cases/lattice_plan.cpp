@@ -218,7 +218,7 @@ void LatticePlan::plan_gammas(Random& random) {
 
 std::int32_t LatticePlan::activation(std::int32_t slot, int c, std::int32_t g) const {
   const std::size_t G = groups.size(), i = static_cast<std::size_t>(c) * G + static_cast<std::size_t>(g);
-  std::int32_t gate_value = gate[i], up_value = up[i];
+  std::int32_t gate_value = gate[i], up_value = std::int32_t{up[i]};
   if (slot >= 0 && slots[static_cast<std::size_t>(slot)].rank > 0) {
     const Slot& s = slots[static_cast<std::size_t>(slot)];
     const std::size_t k = s.type_of[static_cast<std::size_t>(c)] * G + static_cast<std::size_t>(g);

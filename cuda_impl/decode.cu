@@ -39,7 +39,7 @@ __device__ void stage(const ForwardView& f, const Shape<kPass>& shape, std::int6
     const auto* x = static_cast<const typename E::Bits*>(f.x);
     for (int i = static_cast<int>(threadIdx.x); i < tokens * kWarp; i += kThreads) {
       const int token = i / kWarp, lane = i % kWarp;
-      const std::int64_t column = k + lane * kVector;
+      const std::int64_t column = k + std::int64_t{lane} * kVector;
       const auto eight = load_eight(x + token * f.H + column, f.H - column, x_width);
       for (int j = 0; j < kVector; ++j)
         operand.v[token][operand_place(lane * kVector + j)] = E::load(eight.v[j]);
@@ -96,7 +96,7 @@ __device__ __forceinline__ void sums(const ForwardView& f, int x_width, int row_
     if (!faulty(Fault::operand_restaged)) __syncthreads();
     stage<E, kPass>(f, shape, segment, k, x_width, operand);
     if (!faulty(Fault::operand_unpublished)) __syncthreads();
-    const std::int64_t column = k + lane * kVector;
+    const std::int64_t column = k + std::int64_t{lane} * kVector;
     float w[kWarpRows][kVector];
     std::uint32_t wanted[kWarpRows];
     SINKTRAP_UNROLL

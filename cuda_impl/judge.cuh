@@ -108,7 +108,7 @@ __host__ __device__ inline sinktrap_verdict judge_shapes(const FlatLayout& l) {
 
 __host__ __device__ inline std::uint64_t byte_count(const FlatBuffer& b) {
   std::int64_t bytes = element_size(b.type);
-  for (int axis = 0; axis < 4; ++axis) bytes *= b.extent[axis];
+  for (const std::int64_t extent : b.extent) bytes *= extent;
   return static_cast<std::uint64_t>(bytes);
 }
 

@@ -24,7 +24,7 @@ struct Lanes {
 
 __device__ inline Lanes zero() {
   Lanes z;
-  for (int l = 0; l < kLanes; ++l) z.v[l] = 0.0f;
+  for (float& lane : z.v) lane = 0.0f;
   return z;
 }
 
@@ -61,7 +61,7 @@ __device__ inline void dot(const typename E::Bits* row0, const typename E::Bits*
 template <class E>
 __device__ inline Lanes seam(const ForwardView& f, unsigned bit, Lanes values) {
   if (f.seams & bit)
-    for (int l = 0; l < kLanes; ++l) values.v[l] = E::load(E::store(values.v[l]));
+    for (float& lane : values.v) lane = E::load(E::store(lane));
   return values;
 }
 

@@ -102,7 +102,7 @@ bool run_mma(const ForwardView& view);     // bf16 and f16
 bool run_decode(const ForwardView& view);  // bf16 and f16; at most kDecodeTokens tokens
 // Into how many parts the decode pass cuts K: by the layer's and the pool's shape alone, so that a token's
 // bits do not depend on its batch.
-void choose_splits(ForwardView& view);
+void choose_splits(ForwardView& f);
 bool derive_slot(const PoolView& pool, std::int64_t slot, std::int64_t element_bytes);
 bool load_slot(const AdapterView& adapter, Type type);
 // Features [first, first + F_shard) of gate_up_lora_b [S, n, 2F, R] and of down_lora_a [S, n, R, F].

@@ -99,7 +99,7 @@ class TileLoop {
     const std::int64_t tokens = f_.T - first_token_, rows = p_.rows - first_row_;
     // Rows of the tile's two halves that exist: a half of the features, or of a run of rows.
     const auto in_half = [rows](int half) {
-      const std::int64_t there = kHalves ? rows : rows - half * kHalfRows;
+      const std::int64_t there = kHalves ? rows : rows - std::int64_t{half} * kHalfRows;
       return static_cast<int>(there < 0 ? 0 : there < kHalfRows ? there : kHalfRows);
     };
     Extent extent = {
@@ -173,7 +173,7 @@ class TileLoop {
     constexpr int kVectors = kStep / kVector, kRowsAtOnce = kTileThreads / kVectors;
     const int vector = static_cast<int>(threadIdx.x) % kVectors,
               start = static_cast<int>(threadIdx.x) / kVectors;
-    const std::int64_t k = c.k + vector * kVector;
+    const std::int64_t k = c.k + std::int64_t{vector} * kVector;
     const Bits* from_a =
         static_cast<const Bits*>(part.a) + block_ * part.a_block + c.segment * part.a_segment + k;
     for (int row = start; row < Tile::kTokens; row += kRowsAtOnce) {

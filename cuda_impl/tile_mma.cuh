@@ -51,7 +51,7 @@ class MmaTile {
         const int half = pair / 2, first = pair % 2 * 16;
         if (!(halves >> half & 1u) || row_base() + first >= extent.rows[half]) continue;
         std::uint32_t fb[4];
-        simt::ldmatrix_x4(fb, b_row + (half * kRows / 2 + first) * kPitch + k);
+        simt::ldmatrix_x4(fb, b_row + static_cast<std::ptrdiff_t>((half * kRows / 2 + first) * kPitch) + k);
         const std::uint32_t low[2] = {fb[0], fb[1]}, high[2] = {fb[2], fb[3]};
         SINKTRAP_UNROLL
         for (int m = 0; m < 2; ++m) {

@@ -57,7 +57,7 @@ struct NightlyArguments {
   std::string out, targets, build, mutate;   // empty: the places in this source tree
   bool dry_run = false;
 };
-int nightly_command(const NightlyArguments& arguments);
+int nightly_command(const NightlyArguments& given);
 
 int list_command(const std::string& what);
 

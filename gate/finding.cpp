@@ -25,16 +25,17 @@ Stage verdict_stage(std::string_view operation) {
 
 // The last operation that changes what a forward pass computes with.
 std::string_view last_change(const std::vector<Transcript::Entry>& entries) {
-  for (auto e = entries.rbegin(); e != entries.rend(); ++e)
-    if (e->kind == Transcript::Kind::verdict &&
-        (e->what == "bind" || e->what == "update" || e->what == "load" || e->what == "unload"))
-      return e->what;
-  return "bind";
+  const auto e = std::find_if(entries.rbegin(), entries.rend(), [](const Transcript::Entry& entry) {
+    return entry.kind == Transcript::Kind::verdict &&
+           (entry.what == "bind" || entry.what == "update" || entry.what == "load" || entry.what == "unload");
+  });
+  return e == entries.rend() ? std::string_view("bind") : std::string_view(e->what);
 }
 std::string_view last_operation(const std::vector<Transcript::Entry>& entries) {
-  for (auto e = entries.rbegin(); e != entries.rend(); ++e)
-    if (e->kind == Transcript::Kind::verdict) return e->what;
-  return "create";
+  const auto e = std::find_if(entries.rbegin(), entries.rend(), [](const Transcript::Entry& entry) {
+    return entry.kind == Transcript::Kind::verdict;
+  });
+  return e == entries.rend() ? std::string_view("create") : std::string_view(e->what);
 }
 
 Finding at(Stage stage, const std::string& why, bool weak = false) {

@@ -315,7 +315,7 @@ std::vector<std::string> lineup_text(const Lineup& lineup) {
   if (lineup.suspects.size() > kShown)
     lines.push_back(fmt::format("... and {} more", lineup.suspects.size() - kShown));
   if (lineup.suspects.empty() && lineup.compared > 0)
-    lines.push_back("no known fault, and no pair of them, behaves like this implementation");
+    lines.emplace_back("no known fault, and no pair of them, behaves like this implementation");
   for (const Suspect& s : lineup.parts)
     lines.push_back(fmt::format("has the bits of *{}* in {} of {} failing exact batches", s.what, s.matched,
                                 lineup.parts_compared));

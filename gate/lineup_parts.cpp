@@ -45,8 +45,8 @@ std::vector<std::string> batches_of(const std::vector<FailingCase>& failing) {
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<std::string> lines;
-  for (auto& [work, line] : found) lines.push_back(std::move(line));
+  std::vector<std::string> lines(found.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) lines[i] = std::move(found[i].second);
   return lines;
 }
 
@@ -61,7 +61,7 @@ class Parts {
   Parts(std::shared_ptr<const Implementation> implementation, const LineupOptions& options)
       : implementation_(std::move(implementation)), options_(options) {}
 
-  void run(std::vector<std::string> batches, Lineup& result) {
+  void run(const std::vector<std::string>& batches, Lineup& result) {
     look(batches);
     if (evidence_.empty()) return;
     candidates_.clear();
@@ -126,7 +126,7 @@ class Parts {
         b.matches.push_back(numbers[i] == numbers[0]);
       }
       evidence_.push_back(std::move(b));
-      numbers_.push_back({numbers.begin() + 2, numbers.end()});
+      numbers_.emplace_back(numbers.begin() + 2, numbers.end());
       lines_.push_back(line);
     }
   }
@@ -220,8 +220,8 @@ class Parts {
 
 void try_parts(const std::shared_ptr<const Implementation>& implementation,
                const std::vector<FailingCase>& failing, const LineupOptions& options, Lineup& result) {
-  std::vector<std::string> batches = batches_of(failing);
-  if (!batches.empty()) Parts(implementation, options).run(std::move(batches), result);
+  const std::vector<std::string> batches = batches_of(failing);
+  if (!batches.empty()) Parts(implementation, options).run(batches, result);
 }
 
 bool needs_trial(const Behaviour& on, const std::vector<int>& pair) {
@@ -251,6 +251,7 @@ std::vector<std::vector<int>> pairs_worth_trying(const std::vector<Behaviour>& c
                    [](const Pair& x, const Pair& y) { return x.confirmed > y.confirmed; });
   if (found.size() > most) found.resize(most);
   std::vector<std::vector<int>> pairs;
+  pairs.reserve(found.size());
   for (const Pair& p : found) pairs.push_back({p.a, p.b});
   return pairs;
 }

@@ -78,7 +78,7 @@ double seconds_since(Clock::time_point start) {
 class Matrix {
  public:
   // `large`, `threads`: the cases for mutants that no other case shows; empty where there is no such mutant.
-  Matrix(const MutantsArguments& a, std::vector<int> chosen, const std::vector<CorpusEntry>& large,
+  Matrix(const MutantsArguments& a, const std::vector<int>& chosen, const std::vector<CorpusEntry>& large,
          const std::vector<CorpusEntry>& threads)
       : a_(a),
         workers_(judge,
@@ -87,6 +87,7 @@ class Matrix {
         progress_(true) {
     const auto under = [](std::string_view law, const std::vector<CorpusEntry>& entries) {
       std::vector<Task> tasks;
+      tasks.reserve(entries.size());
       for (const CorpusEntry& e : entries)
         tasks.push_back({0, static_cast<std::uint32_t>(find_law(law) - &laws()[0]), e.line});
       return tasks;

@@ -41,6 +41,6 @@ void add_activation_primitives(std::vector<Primitive>& list);
 void add_routing_primitives(std::vector<Primitive>& list);
 
 // The output of the forward pass with these primitives (indices), rounded once.
-Tensor output_with(const ForwardInputs& in, std::span<const int> chosen);
+Tensor output_with(const ForwardInputs& original, std::span<const int> chosen);
 
 }  // namespace sinktrap

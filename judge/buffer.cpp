@@ -228,7 +228,7 @@ std::string Buffer::changed() const {
 std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t flat) {
   std::string text;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
-    text = std::to_string(flat % shape[axis]) + (text.empty() ? "" : ",") + text;
+    text.insert(0, fmt::format("{}{}", flat % shape[axis], text.empty() ? "" : ","));
     flat /= shape[axis];
   }
   return "[" + text + "]";

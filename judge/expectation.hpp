@@ -43,7 +43,7 @@ constexpr double kIndependentWork = 2e9;
 
 // Where most of the allowed error of one output comes from: a seam, `out` (the final rounding) or `sums` (f32
 // arithmetic). Found by leaving out one rounding after the other.
-std::string bound_stage(const reference::Problem& problem, std::int64_t t, std::int64_t h,
+std::string bound_stage(const reference::Problem& whole, std::int64_t t, std::int64_t h,
                         const sinktrap_declaration& declaration, bool independent);
 
 // What a judgement says beyond whether the law held: which faults the case could see, where its bound comes

@@ -300,6 +300,7 @@ std::variant<std::shared_ptr<const Implementation>, std::string> Implementation:
 
 std::vector<BuiltIn> built_in_implementations() {
   std::vector<BuiltIn> list;
+  list.reserve(std::size(kBuiltIns));
   for (const Row& row : kBuiltIns)
     list.push_back(
         {std::string(row.name),

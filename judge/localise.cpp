@@ -317,6 +317,7 @@ class Search {
     unique(rows);
     unique(columns);
     std::vector<std::int64_t> slots;
+    slots.reserve(rows.size());
     for (const std::int64_t t : rows) slots.push_back(static_cast<std::int64_t>(in_.token_slot.at(t)));
     unique(slots);
     list.push_back(
@@ -350,14 +351,14 @@ class Search {
   }
 
   void picture(const std::vector<bool>& differs, std::vector<std::string>& list) const {
-    list.push_back("out      # wrong, . right; tokens downwards, columns to the right");
+    list.emplace_back("out      # wrong, . right; tokens downwards, columns to the right");
     for (std::int64_t t = 0; t < std::min(in_.T(), kPictureRows); ++t) {
       std::string row = "         ";
       for (std::int64_t h = 0; h < std::min(in_.d.H, kPictureColumns); ++h)
         row += differs[static_cast<std::size_t>(t * in_.d.H + h)] ? '#' : '.';
       list.push_back(row + (in_.d.H > kPictureColumns ? " ..." : ""));
     }
-    if (in_.T() > kPictureRows) list.push_back("         ...");
+    if (in_.T() > kPictureRows) list.emplace_back("         ...");
   }
 
   const ForwardCase& case_;

@@ -24,8 +24,7 @@ class Session {
  public:
   // Creates the instance. Throws Stop: unsupported when the implementation says so, failed on any other
   // refusal.
-  Session(const Implementation& implementation, const ForwardInputs& layer,
-          const SessionOptions& options = {});
+  Session(const Implementation& implementation, const ForwardInputs& in, const SessionOptions& options = {});
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();

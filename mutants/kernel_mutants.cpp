@@ -29,6 +29,7 @@ std::vector<Row> make_rows() {
                                       {"(unmutated tiled)", "unmutated", "the kernel as it is", "none"},
                                       {"(unmutated mma)", "unmutated", "the kernel as it is", "none"},
                                       {"(unmutated decode)", "unmutated", "the kernel as it is", "none"}};
+  rows.reserve(kKernels);
   for (int k = 0; k < kKernels; ++k) rows.push_back({k, kNone, unmutated[k]});
 #define X(name, kernels, what, report)                                                                      \
   {                                                                                                         \

@@ -161,7 +161,7 @@ Judgement shared_equals_expansion(const Case& c, const Implementation& implement
     if (!implementation.can(SINKTRAP_CAN_EXPAND)) continue;
     const auto made = expand(implementation, in.pool[b], b, in.d.n);
     must_succeed(implementation, made.verdict, "expand");
-    const Judgement same = compare_bits(wide.pool[b], made.factor, std::string(buffer_name(b)) + " expanded");
+    Judgement same = compare_bits(wide.pool[b], made.factor, std::string(buffer_name(b)) + " expanded");
     if (same.status != Status::passed) return same;
   }
   // Per expert the down bridge is another number, so the expansion is judged by what the reference says of
@@ -187,7 +187,7 @@ Judgement shards_sum_to_the_whole(const Case& c, const Implementation& implement
     const Expectation partial = expect(part);
     Session session(implementation, part, options_of(f, true));
     const Tensor out = run(session, part);
-    const Judgement j = judge_output(part, partial, out, session.declaration());
+    Judgement j = judge_output(part, partial, out, session.declaration());
     if (is_bad(j.status)) return j;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += out.at(static_cast<std::int64_t>(i));
   }

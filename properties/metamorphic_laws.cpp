@@ -155,9 +155,9 @@ Judgement batches_concatenate(const Case& c, const Implementation& implementatio
     for (std::int64_t i = 0; i < part.out.size(); ++i)
       joined.set((second ? cut : 0) * in.d.H + i, part.out.at(i));
   }
-  const Judgement j = judge_output(in, expected, whole, session.declaration());
+  Judgement j = judge_output(in, expected, whole, session.declaration());
   if (is_bad(j.status)) return j;
-  const Judgement parts = judge_output(in, expected, joined, session.declaration());
+  Judgement parts = judge_output(in, expected, joined, session.declaration());
   if (is_bad(parts.status) || !expected.certificate.exact) return parts;
   const Judgement same = compare_exact(whole.values(), joined, "out of two parts");
   return same.status == Status::passed ? j : same;

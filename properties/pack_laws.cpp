@@ -144,7 +144,7 @@ Judgement loading_twice_is_loading_once(const Case& c, const Implementation& imp
   const Pool twice = found.read_pool();
   Judgement total;
   for (std::size_t i = 0; i < once.size(); ++i) {
-    const Judgement j = compare_bits(once[i], twice[i], buffer_name(static_cast<std::int32_t>(i)));
+    Judgement j = compare_bits(once[i], twice[i], buffer_name(static_cast<std::int32_t>(i)));
     if (j.status != Status::passed) return j;
     total.elements += j.elements;
   }

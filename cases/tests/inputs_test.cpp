@@ -357,7 +357,7 @@ TEST(Adapter, ShapesAndContents) {
       EXPECT_EQ(a.up_a.shape(), a.gate_a.shape());
       EXPECT_FALSE(a.up_a.same_bits(a.gate_a));
     }
-    EXPECT_EQ(a.gate_up_b.shape(), (Shape{2 * 2 * 10, 3}));
+    EXPECT_EQ(a.gate_up_b.shape(), (Shape{40, 3}));
     EXPECT_EQ(a.down_a.shape(), (Shape{3, 20}));
     EXPECT_EQ(a.down_b.shape(), (Shape{copies * 6, 3}));
     EXPECT_EQ(a.scaling, 0.5f);

@@ -28,7 +28,7 @@ TEST(Lattice, SmallestShapes) {
   Random random(2);
   for (std::uint64_t seed = 0; seed < 2000 && !HasFatalFailure(); ++seed) {
     ForwardCase c = random_case(seed);
-    const auto tiny = [&] { return static_cast<std::int64_t>(1 + random.below(2)); };
+    const auto tiny = [&] { return std::int64_t{1} + random.below(2); };
     c.layer.d = {.n = tiny(), .H = tiny(), .F = tiny(), .R = tiny(), .S = 1};
     c.layer.layout = c.layer.d.n > 1 && random.chance(1, 2) ? ExpertLayout::per_expert : ExpertLayout::shared;
     c.layer.ranks = {c.layer.d.R};

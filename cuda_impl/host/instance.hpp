@@ -49,7 +49,7 @@ class Instance {
   Verdict check_arguments(const sinktrap_forward_args* args) const;
   Verdict load(std::int64_t slot, const sinktrap_adapter* adapter);
   Verdict unload(std::int64_t slot);
-  Verdict derived(std::string_view name, DLTensor* view);
+  Verdict derived(std::string_view name, DLTensor* out);
   sinktrap_declaration declaration() const;
   // Order of threads for the launches that follow.
   void choose_schedule() const { device_schedule(schedule_); }

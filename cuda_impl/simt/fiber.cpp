@@ -7,11 +7,11 @@ namespace {
 
 // A kernel's frames are small (no recursion, large arrays live in shared memory); instrumented frames are
 // several times larger. Pages that are never touched cost nothing, and a guard page ends the stack.
-constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 
 // Stacks have equal sizes, so equal depths of all fibers would fall into the same sets of every cache. Fibers
 // begin at different depths instead: steps of three 64-byte lines, 256 of them, at most a fifth of the stack.
-constexpr std::size_t kColourStep = 3 * 64, kColours = 256;
+constexpr std::size_t kColourStep = std::size_t{3} * 64, kColours = 256;
 
 }  // namespace
 

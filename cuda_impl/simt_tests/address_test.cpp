@@ -26,8 +26,8 @@ TEST_P(Address, EndsTheProcessWithFileLineBlockAndThread) {
   // The second schedule begins somewhere else; each costs a process and a symboliser.
   for (const std::uint64_t seed : {0, 7}) {
     schedule(seed);
-    const std::string finding = defect.finding,
-                      report = finding + ".*" + place + "|" + place + ".*" + finding;
+    std::string report = defect.finding;
+    report.append(".*").append(place).append("|").append(place).append(".*").append(defect.finding);
     EXPECT_DEATH(defect.run(true), report);
     EXPECT_DEATH(defect.run(true), "simt: in block .[0-9],0,0. thread .[0-9]+,0,0.");
   }

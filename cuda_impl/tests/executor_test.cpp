@@ -58,7 +58,7 @@ void expect_clean(const Config& config, void (*kernel)(P...), A... arguments) {
 
 // Launches under every schedule and expects a report that contains all the words.
 template <class... P, class... A>
-void expect_report(std::vector<std::string> words, const Config& config, void (*kernel)(P...),
+void expect_report(const std::vector<std::string>& words, const Config& config, void (*kernel)(P...),
                    A... arguments) {
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     schedule(seed);
@@ -75,7 +75,8 @@ void expect_report(std::vector<std::string> words, const Config& config, void (*
 }
 
 __global__ void divergent_barrier(bool defect) {
-  if (defect && threadIdx.x % 2 == 1) {
+  // Three barriers in three places: that not all threads come to the same one is the defect.
+  if (defect && threadIdx.x % 2 == 1) {  // NOLINT(bugprone-branch-clone)
     __syncthreads();
   } else if (defect) {
     AT_LINE, __syncthreads();
@@ -191,7 +192,7 @@ TEST(Executor, AMissingBarrierChangesTheResultUnderEverySchedule) {
     for (int i = 0; i < 64; ++i) expected.push_back((i + 1) % 64);
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     schedule(seed);
-    Memory out(3 * 64);
+    Memory out(std::size_t{3} * 64);
     ASSERT_TRUE(launch({3, 64}, neighbour, false, out.get())) << error();
     EXPECT_EQ(out.values(), expected);
     ASSERT_TRUE(launch({3, 64}, neighbour, true, out.get())) << error();
@@ -313,9 +314,9 @@ TEST(Executor, RefusesWhatIsNotAnAllocation) {
 
 TEST(Executor, RefusesConfigurationsThatCudaRefuses) {
   Memory out(1);
-  for (const Config& config :
-       {Config{0, 1, 0}, Config{1, 0, 0}, Config{1, 1025, 0}, Config{1, dim3(1024, 2), 0},
-        Config{dim3(1, 65536), 1, 0}, Config{1, dim3(1u << 31, 2, 1), 0}, Config{1, 1, 228 * 1024}}) {
+  for (const Config& config : {Config{0, 1, 0}, Config{1, 0, 0}, Config{1, 1025, 0},
+                               Config{1, dim3(1024, 2), 0}, Config{dim3(1, 65536), 1, 0},
+                               Config{1, dim3(1u << 31, 2, 1), 0}, Config{1, 1, std::size_t{228} * 1024}}) {
     EXPECT_FALSE(launch(config, write_at, out.get(), 0));
     EXPECT_NE(std::string(error()).find("invalid configuration"), std::string::npos) << error();
   }
@@ -338,7 +339,7 @@ TEST(Executor, ScheduleZeroAscendsAndSeedsGiveReproduciblePermutations) {
     values.erase(values.begin());
     return values;
   };
-  std::vector<int> ascending(7 * 33);
+  std::vector<int> ascending(std::size_t{7} * 33);
   std::iota(ascending.begin(), ascending.end(), 0);
   EXPECT_EQ(run(0), ascending);
   std::set<std::vector<int>> orders;
@@ -357,7 +358,7 @@ TEST(Executor, OsThreadsDoNotDisturbEachOther) {
     *good = true;
     for (std::uint64_t i = 0; i < 20; ++i) {
       schedule(seed + i);
-      Memory out(3 * 64);
+      Memory out(std::size_t{3} * 64);
       *good = *good && launch({3, 64}, neighbour, false, out.get()) && out.values()[0] == 1;
       *good = *good && !launch({1, 32}, lane_outside_mask, true) && out.free();
     }
@@ -380,10 +381,10 @@ __global__ void indices(int* out) {
 TEST(Executor, EveryThreadOfAThreeDimensionalGridRunsOnce) {
   for (std::uint64_t seed : {0, 1, 2}) {
     schedule(seed);
-    Memory out(2 * 3 * 4 * 5 * 3 * 2);
+    Memory out(std::size_t{2} * 3 * 4 * 5 * 3 * 2);
     out.clear();
     ASSERT_TRUE(launch({dim3(2, 3, 4), dim3(5, 3, 2)}, indices, out.get())) << error();
-    EXPECT_EQ(out.values(), std::vector<int>(2 * 3 * 4 * 5 * 3 * 2, 1));
+    EXPECT_EQ(out.values(), std::vector<int>(std::size_t{2} * 3 * 4 * 5 * 3 * 2, 1));
   }
   schedule(0);
 }

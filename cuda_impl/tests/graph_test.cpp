@@ -231,8 +231,8 @@ TEST_F(Graph, RefusalsOfCaptureAndMarks) {
 
 TEST_F(Graph, MoreTokensThanOnePassHolds) {
   Scene scene(Kernel::decode, false, 70);
-  std::vector<std::int32_t> ids;
-  for (int t = 0; t < 70; ++t) ids.push_back(t * 7 % 5 - 1);
+  std::vector<std::int32_t> ids(70);
+  for (int t = 0; t < 70; ++t) ids[static_cast<std::size_t>(t)] = t * 7 % 5 - 1;
   scene.ids.put(ids);
   ASSERT_EQ(scene.bind().code, SINKTRAP_OK);
   std::unique_ptr<StepGraph> graph;

@@ -34,7 +34,7 @@ __global__ void who_worked(float* out, unsigned long long* threads) {
 
 TEST(OsThreads, ALongLaunchUsesMoreThanOne) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor";
-  const Zeros<float> out(400 * 32);
+  const Zeros<float> out(std::uint64_t{400} * 32);
   const Zeros<unsigned long long> threads(1);
   unsigned long long count = 0;
   // A helper that the machine does not let run in time misses a launch, not all of them.
@@ -46,7 +46,7 @@ TEST(OsThreads, ALongLaunchUsesMoreThanOne) {
 }
 
 TEST(OsThreads, ManyBlocksOnSeveralOsThreadsGiveWhatOneThreadGives) {
-  constexpr std::uint64_t kCount = 200 * 64;
+  constexpr std::uint64_t kCount = std::uint64_t{200} * 64;
   std::vector<float> alone(kCount), together(kCount);
   const Zeros<float> out(kCount);
   const Zeros<unsigned long long> sum(1);
@@ -77,7 +77,7 @@ __global__ void late_defect(float* out, bool defect) {
 }
 
 TEST(OsThreads, AFaultOnAnyOsThreadFailsTheLaunch) {
-  const Zeros<float> out(200 * 32);
+  const Zeros<float> out(std::uint64_t{200} * 32);
   for (int i = 0; i < 3; ++i) {
     ASSERT_FALSE(launch({200, 32}, late_defect, out.get(), true));
     EXPECT_NE(std::string(error()).find("returned"), std::string::npos) << error();

@@ -240,9 +240,8 @@ TEST(Validate, TheTableHasEveryCode) {
 TEST(Validate, ABatchOfThousands) {
   std::vector<Sample> samples(rows().size());
   for (std::size_t i = 0; i < samples.size(); ++i) rows()[i].change(samples[i]);
-  std::vector<sinktrap_layout> layouts;
-  for (int i = 0; i < 5000; ++i)
-    layouts.push_back(samples[static_cast<std::size_t>(i) % samples.size()].layout);
+  std::vector<sinktrap_layout> layouts(5000);
+  for (std::size_t i = 0; i < layouts.size(); ++i) layouts[i] = samples[i % samples.size()].layout;
   std::vector<Verdict> verdicts(layouts.size());
   ASSERT_EQ(simt_ordered_table()->validate(layouts.data(), 5000, SINKTRAP_PROFILE_STRICT, verdicts.data()),
             SINKTRAP_OK);

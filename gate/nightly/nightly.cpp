@@ -209,7 +209,7 @@ class Night {
                      [](const Finding& x, const Finding& y) { return x.standing < y.standing; });
     report_.waiting = static_cast<std::int64_t>(store_.raw().size());
     if (store_.full())
-      report_.problems.push_back(
+      report_.problems.emplace_back(
           "fuzzing stopped: as many different findings as a night may keep (Bounds::findings)");
     report_.ended = utc_now();
     report_.seconds = elapsed();

@@ -15,8 +15,8 @@ namespace {
 constexpr double kTriageSeconds = 150;
 
 // The child's answer comes through a file: whole or not there.
-Command in_child(const Guard& guard, const fs::path& answer, Finding finding, fs::path input,
-                 TriageOptions options,
+Command in_child(const Guard& guard, const fs::path& answer, const Finding& finding, const fs::path& input,
+                 const TriageOptions& options,
                  Finding (*work)(const Guard&, Finding, const fs::path&, const TriageOptions&)) {
   Command command;
   command.inside = [&guard, answer, finding, input, options, work] {

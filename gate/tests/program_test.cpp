@@ -151,15 +151,17 @@ TEST(Validate, VectorsHaveTheirCodesInBothProfiles) {
   ASSERT_EQ(expected.size(), 240u);
   for (const std::string profile : {"strict", "sglang"})
     for (const std::string implementation : {"reference", "simt"}) {
-      const Ended e =
-          program("validate --profile " + profile + " --impl " + implementation + " --jsonl '" + file + "'");
+      std::ostringstream command;
+      command << "validate --profile " << profile << " --impl " << implementation << " --jsonl '" << file
+              << "'";
+      const Ended e = program(command.str());
       EXPECT_EQ(e.code, 0) << e.err;
       std::istringstream out(e.out);
       std::string line;
-      for (std::size_t i = 0; i < expected.size(); ++i) {
+      for (const Json& vector : expected) {
         ASSERT_TRUE(std::getline(out, line));
         const Json verdict = Json::parse(line);
-        EXPECT_EQ(verdict["code"], expected[i][profile]) << expected[i];
+        EXPECT_EQ(verdict["code"], vector[profile]) << vector;
         for (const char* field : {"code", "buffer", "axis", "found", "expected", "message"})
           EXPECT_TRUE(verdict.contains(field)) << field;
       }

@@ -59,6 +59,7 @@ Lineup parts_of(decltype(Table::forward) forward) {
   table = *reference::f64_table();
   table.forward = forward;
   std::vector<FailingCase> failing;
+  failing.reserve(12);
   for (int seed = 0; seed < 12; ++seed) failing.push_back({find_law("lattice-is-exact"), batch(seed)});
   return line_up(Implementation::from_table(&table, "wrong", ""), failing, {LineupMode::parts, "", 1});
 }
@@ -153,7 +154,7 @@ TEST(Findings, TheFirstCertainOneExplains) {
 
 TEST(Findings, LeaveTheWorkerWhole) {
   Finding f = finding(Stage::gate_up_delta, true);
-  f.where.lines.push_back("tokens   0 of 3");
+  f.where.lines.emplace_back("tokens   0 of 3");
   const auto back = Finding::from_judgement(f.to_judgement());
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->where.stage, Stage::gate_up_delta);

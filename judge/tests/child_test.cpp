@@ -21,7 +21,7 @@ TEST(Child, SaysWhatItsWorkReturns) {
   EXPECT_EQ(said([] { return std::string("two\nlines"); }), "two\nlines");
   EXPECT_EQ(said([] { return std::string(); }), "");
   const std::string large(300000, 'x');
-  EXPECT_EQ(said([&] { return large; }), large);
+  EXPECT_EQ(said([&] { return large + "y"; }), large + "y");
 }
 
 TEST(Child, ThatEndsTheProcessHasNotSaidThatAllIsWell) {

@@ -153,7 +153,7 @@ TEST(Safetensors, every_truncation_is_refused) {
 
 TEST(Safetensors, flipped_bit_is_refused_or_leaves_consistent_tensors) {
   const std::string whole = safetensors_bytes(small_file()).value();
-  const std::size_t data_begin = whole.size() - 6 * (2 + 2 + 4 + 4 + 8 + 8) - 8;
+  const std::size_t data_begin = whole.size() - std::size_t{6} * (2 + 2 + 4 + 4 + 8 + 8) - 8;
   std::size_t refused = 0;
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string flipped = whole;

@@ -29,7 +29,7 @@ Judgement use(const Table& table) {
     must_succeed(*implementation, session.bind(in.pool), "bind");
     must_succeed(*implementation, session.update(std::nullopt), "update");
     must_succeed(*implementation, session.forward(in.x, in.gammas, in.token_slot).verdict, "forward");
-    session.derived("w1_delta", {2, 2 * 2 * 3, 2 * 2});
+    session.derived("w1_delta", {2, 12, 4});
   } catch (const Stop& s) {
     return s.judgement;
   }

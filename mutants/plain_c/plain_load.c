@@ -156,7 +156,10 @@ static void clear_slot(const sinktrap_instance* p, int64_t slot, int loading) {
 }
 
 static int32_t check_slot(const sinktrap_instance* p, int64_t slot, sinktrap_verdict* v) {
-  if (p == NULL) return plain_answer(v, SINKTRAP_ARGUMENT);
+  if (p == NULL) {
+    plain_answer(v, SINKTRAP_ARGUMENT);
+    return SINKTRAP_ARGUMENT;
+  }
   if (!p->bound) return plain_answer(v, SINKTRAP_UNBOUND);
   if (slot < 0 || slot >= p->S)
     return plain_verdict(v, SINKTRAP_SLOT_RANGE, SINKTRAP_NONE, SINKTRAP_NONE, slot, p->S);

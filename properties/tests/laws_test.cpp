@@ -133,7 +133,8 @@ std::shared_ptr<const Implementation> counting() {
 TEST(SharedRun, LawsAboutOneBatchShareItAndJudgeAsAlone) {
   const auto implementation = counting();
   const auto parsed = [](const char* line) { return std::get<Case>(parse_case(line)); };
-  const Case c = parsed("forward T=2 n=2 H=4 F=3 R=2 S=2 slots=0,-1 fill=lattice seed=7"), same = c;
+  const char* const line = "forward T=2 n=2 H=4 F=3 R=2 S=2 slots=0,-1 fill=lattice seed=7";
+  const Case c = parsed(line), same = parsed(line);
   const Law &exact = *find_law("lattice-is-exact"), &bitwise = *find_law("ordered-is-bitwise");
   for (const bool wrong : {false, true}) {
     broken = wrong;

@@ -16,7 +16,7 @@ struct Scope {
   const std::vector<std::int64_t> slots = {1, 2}, hidden = {1, 2}, experts = {0, 1, 2, 3}, ranks = {1, 2},
                                   twice = {2, 3, 4}, features = {1, 2};
   // 2 slots of down B (the other three have 1), H of two buffers, 4 expert axes, 2R, three ranks, 2F, F.
-  static constexpr std::int64_t tuples = 2 * (2 * 2) * (4 * 4 * 4 * 4) * 3 * (2 * 2 * 2) * 3 * 2;
+  static constexpr std::int64_t tuples = 2LL * 2 * 2 * 4 * 4 * 4 * 4 * 3 * 2 * 2 * 2 * 3 * 2;
 };
 
 TEST(Scope, KernelAndReferenceAgreeOnEveryFieldOfEveryLayout) {

@@ -51,8 +51,8 @@ typedef struct work {
 static int allocate(const sinktrap_instance* p, work* w) {
   const int64_t nF = p->n * p->F, R = p->bound ? p->R : 0, outer = p->bound ? p->outer : 1;
   const int64_t sizes[] = {
-      2 * nF * p->H,     nF * p->H,    outer * 2 * R * p->H, 2 * nF * R, nF * R,
-      outer * p->H * R,  BLOCK * p->H, BLOCK * 2 * nF,       BLOCK * nF, BLOCK * outer * 2 * R,
+      2 * nF * p->H,     nF * p->H,    outer * 2 * R * p->H,    2 * nF * R, nF * R,
+      outer * p->H * R,  BLOCK * p->H, (int64_t)BLOCK * 2 * nF, BLOCK * nF, BLOCK * outer * 2 * R,
       BLOCK * outer * R, BLOCK * p->H};
   float** parts[] = {&w->w13, &w->w2, &w->a,   &w->gub,    &w->dla,  &w->b,
                      &w->x,   &w->y,  &w->act, &w->bridge, &w->down, &w->out};

@@ -71,6 +71,7 @@ class Nights : public ::testing::Test {
       (void)!freopen(path("output").c_str(), "w", stdout);
       (void)!freopen("/dev/null", "w", stderr);
       std::vector<char*> list;
+      list.reserve(words.size() + 1);
       for (std::string& w : words) list.push_back(w.data());
       list.push_back(nullptr);
       execv(list[0], list.data());

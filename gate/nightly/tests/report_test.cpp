@@ -30,7 +30,7 @@ Report sample_report() {
     t.features = 9164;
     t.corpus_after = 321;
     for (int i = 0; i < 50; ++i)
-      t.curve.add({i * 1.2, i * 2500, 4000 + i * 17, 9000 + i, 300 + i, 2000.0 + i});
+      t.curve.add({i * 1.2, std::int64_t{i} * 2500, 4000 + i * 17, 9000 + i, 300 + i, 2000.0 + i});
     r.targets.push_back(std::move(t));
   }
   r.targets[1].given_up = "8 runs in a row found only what is known";
