@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 
 #include "gate/commands.hpp"
@@ -13,6 +14,18 @@ namespace {
 constexpr const char* kImplementationHelp =
     "implementation under test: a built-in name (sinktrap list implementations) or FILE.so?OPTIONS; may be "
     "repeated";
+
+// CLI::Range lets NaN through: it is neither below nor above.
+CLI::Validator between(double least, double most) {
+  const auto refuse = [=](const std::string& text) {
+    double value = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool fits =
+        status == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+    return fits ? std::string() : fmt::format("expected a number in {}..{}, found {}", least, most, text);
+  };
+  return {refuse, fmt::format("FLOAT in [{} - {}]", least, most), ""};
+}
 
 std::string joined(const std::vector<std::string>& words) {
   std::string line;
@@ -41,7 +54,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   run_app->add_option("--cases", run.cases, "generated cases for each implementation")
       ->check(CLI::Range(0, 100000000));
-  run_app->add_option("--seconds", run.seconds, "generate cases until then")->check(CLI::Range(0.0, 1e7));
+  run_app->add_option("--seconds", run.seconds, "generate cases until then")->check(between(0.0, 1e7));
   run_app->add_option("--seed", run.seed, "seed of the generated cases")->capture_default_str();
   run_app->add_option("--jobs", run.jobs, "worker processes (default: one for each processor)")
       ->check(CLI::Range(1, 1024));
@@ -49,7 +62,7 @@ int main(int argc, char** argv) {
       ->add_option("--timeout", run.timeout,
                    "seconds that one case may take, without what it waits for a core")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(between(0.1, 1e6));
   run_app
       ->add_option("--line-up", run.line_up,
                    "what is said about a failing implementation: all, parts (without known faults), where "
@@ -77,7 +90,7 @@ int main(int argc, char** argv) {
       ->add_option("--timeout", check.timeout,
                    "seconds that one case may take, without what it waits for a core")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(between(0.1, 1e6));
   check_app->add_option("--out", check.folder, "folder for the line of the running case")
       ->capture_default_str();
 
@@ -133,8 +146,8 @@ int main(int argc, char** argv) {
                                              "Fuzz, minimise, test and report within a budget (exit 1 if "
                                              "anything was found); ./sinktrap builds for it");
   nightly_app->add_option("--hours", nightly.hours, "the budget (default: 8 hours)")
-      ->check(CLI::Range(0.0, 1e4));
-  nightly_app->add_option("--seconds", nightly.seconds, "the budget in seconds")->check(CLI::Range(0.0, 1e7));
+      ->check(between(0.0, 1e4));
+  nightly_app->add_option("--seconds", nightly.seconds, "the budget in seconds")->check(between(0.0, 1e7));
   nightly_app->add_option("--jobs", nightly.jobs, "processes at once (default: one for each processor)")
       ->check(CLI::Range(1, 1024));
   nightly_app

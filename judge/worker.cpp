@@ -53,8 +53,8 @@ Read read_all(int file, char* bytes, std::size_t count) {
 }
 
 // A message is a mark, its length and its bytes. The implementation lives in the process that answers and may
-// write to any of its files: what does not begin with the mark is not an answer, nor is what is longer than a
-// thousand of the longest case lines.
+// write to any of its files: what does not begin with the mark is not an answer, nor is what is longer than
+// 64 of the longest case lines.
 struct Frame {
   std::uint32_t mark = 0x736e6b74, size = 0;
 };

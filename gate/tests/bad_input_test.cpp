@@ -19,6 +19,11 @@ TEST(BadInput, Flags) {
   expect_refused("run --colour", "--colour");
   expect_refused("run --cases many", "cases");
   expect_refused("run --cases -1", "cases");
+  for (const char* seconds : {"nan", "inf", "-1", "1e300", "0x10", "5s", "''"}) {
+    expect_refused(std::string("run --timeout ") + seconds, "--timeout");
+    expect_refused(std::string("run --seconds ") + seconds, "--seconds");
+    expect_refused(std::string("nightly --hours ") + seconds, "--hours");
+  }
   expect_refused("run --suite huge", "smoke, conformance");
   expect_refused("run --law no-such-law", "no-such-law");
   expect_refused("run --json - --junit -", "stdout");

@@ -31,7 +31,7 @@ static const sinktrap_implementation_table* honest;
 
 static int32_t validate(const sinktrap_layout* layouts, int64_t count, int32_t profile,
                         sinktrap_verdict* verdicts) {
-  if (hostile("validate")) exit(0);
+  if (hostile("validate")) _exit(0);
   if (hostile("endless")) {
     if (alarm(0) == 0) _exit(9);
     raise(SIGALRM);
