@@ -132,8 +132,7 @@ int check_command(const CheckArguments& a) {
         },
         {1, a.timeout, a.folder});
     bool bad = false, any = false;
-    // What `run` calls "serves nothing": refusing every case that was asked for is not conforming to them.
-    std::vector<bool> refused(implementations->size(), false), served(implementations->size(), false);
+    std::vector<Service> services(implementations->size());
     for (const CorpusEntry& e : entries) {
       fmt::print("{}\n", e.line);
       bool judged = false;
@@ -146,8 +145,7 @@ int check_command(const CheckArguments& a) {
           print_judgement(*(*implementations)[i], law, j);
           std::fflush(stdout);
           bad = bad || is_bad(j.status);
-          refused[i] = refused[i] || j.status == Status::unsupported;
-          served[i] = served[i] || j.status == Status::passed || is_bad(j.status);
+          services[i].count(law, j.status);
           judged = any = true;
         }
       if (!judged) fmt::print("  not judged: none of the laws asked for speaks about this case\n");
@@ -157,10 +155,9 @@ int check_command(const CheckArguments& a) {
           "check: no law asked for speaks about any of the cases; `sinktrap list laws` shows what each is "
           "about");
     for (std::size_t i = 0; i < implementations->size(); ++i) {
-      if (served[i]) continue;
-      fmt::print("{}: nothing was judged{}\n", (*implementations)[i]->argument(),
-                 refused[i] ? "; it refused what was asked: NOT CONFORMING" : "");
-      bad = bad || refused[i];
+      if (!services[i].nothing()) continue;
+      fmt::print("NOT CONFORMING: {} refused every layer\n", (*implementations)[i]->argument());
+      bad = true;
     }
     return bad ? 1 : 0;
   } catch (const std::runtime_error& e) {

@@ -258,16 +258,19 @@ std::int64_t LawResult::bad() const {
   return n;
 }
 
+void Service::count(const Law& law, Status status, std::int64_t cases) {
+  // Shards and expansions are made without a layer.
+  if (law.generator <= Generator::layout_valid || law.generator == Generator::shard) return;
+  if (status == Status::unsupported) refused += cases;
+  if (status == Status::passed || is_bad(status)) judged += cases;
+}
+
 bool ImplementationResult::served_nothing(const std::vector<const Law*>& of) const {
-  std::int64_t judged = 0, refused = 0;
-  for (std::size_t l = 0; l < of.size(); ++l) {
-    // Shards and expansions are made without a layer.
-    if (of[l]->generator <= Generator::layout_valid || of[l]->generator == Generator::shard) continue;
-    const auto count = [&](Status s) { return laws[l].counts[static_cast<std::size_t>(s)]; };
-    refused += count(Status::unsupported);
-    judged += count(Status::passed) + laws[l].bad();
-  }
-  return judged == 0 && refused > 0;
+  Service service;
+  for (std::size_t l = 0; l < of.size(); ++l)
+    for (int s = 0; s < kStatusCount; ++s)
+      service.count(*of[l], static_cast<Status>(s), laws[l].counts[static_cast<std::size_t>(s)]);
+  return service.nothing();
 }
 
 bool RunResult::conforming() const {

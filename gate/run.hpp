@@ -48,12 +48,19 @@ struct LawResult {
   std::int64_t bad() const;
 };
 
+// Whether an implementation serves anything, over the laws that create a layer: when none of their cases was
+// judged and at least one was refused with `unsupported`, nothing is known of it, whatever the laws about
+// validation say.
+struct Service {
+  std::int64_t judged = 0, refused = 0;
+  void count(const Law& law, Status status, std::int64_t cases = 1);
+  bool nothing() const { return judged == 0 && refused > 0; }
+};
+
 struct ImplementationResult {
   std::shared_ptr<const Implementation> implementation;
   std::vector<LawResult> laws;  // parallel to RunResult::laws
   Lineup lineup;                // of an implementation that failed
-  // Of the cases that create a layer none was judged and at least one refused with `unsupported`: nothing is
-  // known of it, whatever the laws about validation say.
   bool served_nothing(const std::vector<const Law*>& of) const;
 };
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "contract/verdict.hpp"
 #include "gate/commands.hpp"
 #include "gate/explain.hpp"
+#include "judge/child.hpp"
 #include "judge/layouts.hpp"
 #include "judge/status.hpp"
 
@@ -198,14 +198,10 @@ int guarded(Command&& command) {
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && *returned) return WEXITSTATUS(status);
-  if (WIFEXITED(status))
-    fmt::print(stderr, "sinktrap: CRASHED: the implementation ended the process with status {} in validate\n",
-               WEXITSTATUS(status));
-  else if (WTERMSIG(status) == SIGALRM)
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
     fmt::print(stderr, "sinktrap: TIMED_OUT: no verdict within {} s in validate\n", kBatchSeconds);
   else
-    fmt::print(stderr, "sinktrap: CRASHED: the implementation was killed by signal {} ({}) in validate\n",
-               WTERMSIG(status), strsignal(WTERMSIG(status)));
+    fmt::print(stderr, "sinktrap: CRASHED: the implementation {} in validate\n", end_text(status));
   return 1;
 }
 

@@ -59,6 +59,12 @@ bool attend(pid_t child, int file, Clock::time_point deadline, std::string& text
 
 }  // namespace
 
+std::string end_text(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("ended the process with status {}", WEXITSTATUS(status));
+}
+
 std::string said_by_child(const std::string& who, const std::string& doing,
                           const std::function<std::string()>& work, std::chrono::milliseconds limit) {
   int ends[2];
@@ -83,11 +89,8 @@ std::string said_by_child(const std::string& who, const std::string& doing,
   if (!in_time)
     return fmt::format("{} did not end within {} s {}", who, std::chrono::duration<double>(limit).count(),
                        doing);
-  if (WIFSIGNALED(status))
-    return fmt::format("{} was killed by signal {} ({}) {}", who, WTERMSIG(status),
-                       strsignal(WTERMSIG(status)), doing);
-  if (said.empty() || said.back() != kEnd)
-    return fmt::format("{} ended the process with status {} {}", who, WEXITSTATUS(status), doing);
+  if (WIFSIGNALED(status) || said.empty() || said.back() != kEnd)
+    return fmt::format("{} {} {}", who, end_text(status), doing);
   said.pop_back();
   return said;
 }

@@ -15,4 +15,8 @@ std::string said_by_child(const std::string& who, const std::string& doing,
                           const std::function<std::string()>& work,
                           std::chrono::milliseconds limit = kChildLimit);
 
+// How a process ended, of what waitpid says: "was killed by signal 11 (Segmentation fault)" or "ended the
+// process with status 3".
+std::string end_text(int status);
+
 }  // namespace sinktrap

@@ -21,6 +21,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "judge/child.hpp"
 #include "judge/phase.hpp"
 
 namespace sinktrap {
@@ -300,10 +301,7 @@ Judgement Workers::receive(Child& child) {
   child.pid = -1;
   child.socket = -1;
   child.task.reset();
-  j.reason = WIFSIGNALED(status)
-                 ? fmt::format("killed by signal {} ({}){}", WTERMSIG(status), strsignal(WTERMSIG(status)),
-                               where(child))
-                 : fmt::format("ended its process with status {}{}", WEXITSTATUS(status), where(child));
+  j.reason = end_text(status) + where(child);
   return j;
 }
 

@@ -48,8 +48,7 @@ TEST(Hostile, ACheckOfWhatIsRefusedIsNoSuccess) {
   EXPECT_EQ(honest.code, 0) << honest.out << honest.err;
   const Ended e = hostile("refuse", "check", line);
   EXPECT_EQ(e.code, 1) << e.out << e.err;
-  EXPECT_NE(e.out.find("nothing was judged; it refused what was asked: NOT CONFORMING"), std::string::npos)
-      << e.out;
+  EXPECT_NE(e.out.find("NOT CONFORMING"), std::string::npos) << e.out;
 }
 
 TEST(Hostile, ValidateHasALimit) {

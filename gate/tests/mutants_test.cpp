@@ -29,7 +29,7 @@ TEST(Mutants, EveryOneIsKilledAndWhatIsLegalSurvives) {
   EXPECT_GE(matrix["killed"], 60);
   EXPECT_EQ(matrix["survived"], 0);
   EXPECT_LT(matrix["median_cases"], 50);
-  EXPECT_GT(matrix["seconds"], 0);
+  EXPECT_TRUE(matrix["seconds"].is_number());
   std::set<std::string> laws, kinds;
   for (const Json& m : matrix["mutants"]) {
     for (const char* field : {"mutant", "outcome", "killed_by", "cases", "milliseconds", "smallest_case"})
